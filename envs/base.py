@@ -10,7 +10,7 @@ Check an environment of your own with `mh-train env check NAME`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -79,6 +79,34 @@ class TextEnv(ABC):
 
     def close(self) -> None:
         """Free what the slot holds; called once."""
+
+    @classmethod
+    def expert(cls, seed: int, **options: Any) -> Expert | None:
+        """A scripted teacher for cold start, or None when the environment has none."""
+        return None
+
+
+class Expert(ABC):
+    """A scripted teacher that knows no more than an agent: it sees observations and retrieved memories, never the state.
+
+    One object plays one episode. Its texts are what cold start teaches the policy to say: thoughts and memories are short.
+    """
+
+    @abstractmethod
+    def act(self, observation: Observation, guidance: str) -> tuple[str, str]:
+        """(thought, action) for the current observation; `guidance` is the accepted reconstruction or empty."""
+
+    @abstractmethod
+    def query(self, observation: Observation) -> str:
+        """What to ask the memory bank here."""
+
+    @abstractmethod
+    def reconstruct(self, observation: Observation, memories: Sequence[tuple[str, str]]) -> str:
+        """Adapt (memory text, source state) pairs to the current state; empty when none applies."""
+
+    @abstractmethod
+    def distill(self, goal: str, steps: Sequence[tuple[str, str]], won: bool) -> tuple[str, str] | None:
+        """(situation, memory) worth keeping from an episode's (observation, action) pairs, or None."""
 
 
 class EnvDataError(RuntimeError):
