@@ -50,12 +50,20 @@ class FlatGroups(str, Enum):
 class EnvConfig:
     name: str = MISSING  # registered environment
     options: dict[str, Any] = field(default_factory=dict)  # passed to the environment class
+    train_split: str = "train"
     horizon: int = 50  # environment steps per episode
     history: int = 3  # w: (observation, action) pairs in the prompt
     prompt_tokens: int = 2048  # longest prompt; longer ones are shortened and counted
     completion_tokens: int = 512  # longest completion
     workers: int = 2  # worker processes; 0 runs environments in this process
     timeout_s: float = 60.0  # per environment call; a hung worker is replaced
+
+
+@dataclass
+class DataConfig:
+    maker: str = ""  # "module:function" that makes the data at `root`; empty: the data exists already
+    root: str = ""  # where it lies
+    options: dict[str, Any] = field(default_factory=dict)  # keyword arguments of the maker
 
 
 @dataclass
@@ -254,6 +262,7 @@ class RunConfig:
     seed: int = 0
     threads: int = 0  # torch threads; 0 = torch's default
     env: EnvConfig = field(default_factory=EnvConfig)
+    data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)
     prompt: PromptConfig = field(default_factory=PromptConfig)
