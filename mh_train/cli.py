@@ -1,0 +1,100 @@
+"""`mh-train <stage> [key=value ...]`: the one command.
+
+Why: each stage is one file in `mh_train/stages/` with a `main(...)`; this file only finds it, so that `--help` answers at
+once and a broken optional package breaks only the stage that needs it.
+Run: `mh-train --help`, `mh-train grpo experiment=quickstart --dry-run`, `mh-train grpo -m seed=0,1`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import sys
+from collections.abc import Sequence
+
+RUN_STAGES = {
+    "data": "make the environment's data (mini games) or say how to get it",
+    "sft": "cold start: supervised fine-tuning on the expert's trajectories",
+    "grpo": "train with GRPO, the memory bank filling online; resumes by itself",
+    "eval": "evaluate the run's policy on fixed task panels in every mode",
+    "run": "data, sft, grpo and eval, one after the other",
+}
+TOOLS = {
+    "env": "hold an environment to the contract: mh-train env check NAME [option=value ...]",
+    "doctor": "what is installed, what is missing, and the command that fixes it",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of `mh-train`; the exit code (0 fine, 2 wrong input, 1 failed, 130 interrupted)."""
+    arguments = _parser().parse_args(argv)
+    logging.basicConfig(level=logging.INFO if arguments.verbose else logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    try:
+        if arguments.stage in TOOLS:
+            return int(importlib.import_module(f"mh_train.stages.{arguments.stage}").main(arguments.words))
+        return _run_stage(arguments)
+    except KeyboardInterrupt:
+        print("Interrupted. Finished updates are on disk; the same command continues from the last checkpoint.", file=sys.stderr)
+        return 130
+    except Exception as error:  # noqa: BLE001 - the one place where an error becomes a sentence
+        return _explain(error, arguments.verbose)
+
+
+def _run_stage(arguments: argparse.Namespace) -> int:
+    from mh_train.config import compose, expand_sweep
+
+    jobs = expand_sweep(arguments.words) if arguments.multirun else [list(arguments.words)]
+    configs = [compose(job) for job in jobs]
+    if arguments.multirun:
+        for number, (config, job) in enumerate(zip(configs, jobs, strict=True)):
+            config.name = f"{config.name}/{number:03d}-" + ",".join(word for word in job if not word.startswith("experiment="))
+    if arguments.dry_run:
+        for config in configs:
+            _show(config)
+        return 0
+    stage = importlib.import_module(f"mh_train.stages.{arguments.stage}")
+    for config in configs:
+        stage.main(config)
+    return 0
+
+
+def _show(config: object) -> None:
+    from mh_train.config import to_yaml
+    from mh_train.config.sizes import derived_sizes
+
+    print(to_yaml(config))  # type: ignore[arg-type]
+    for name, size in derived_sizes(config).items():  # type: ignore[arg-type]
+        print(f"# {name}: {size:,}")
+
+
+def _explain(error: Exception, verbose: bool) -> int:
+    from mh_train.config import ConfigError
+
+    if verbose:
+        logging.getLogger(__name__).exception("The stage failed.")
+    name = "" if isinstance(error, (ConfigError, RuntimeError, FileNotFoundError)) else f"{type(error).__name__}: "
+    print(f"mh-train: {name}{error}", file=sys.stderr)
+    if not verbose and not isinstance(error, ConfigError):
+        print("(-v shows where it happened)", file=sys.stderr)
+    return 2 if isinstance(error, ConfigError) else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    listing = "\n".join(f"  {name:<8} {text}" for name, text in {**RUN_STAGES, **TOOLS}.items())
+    parser = argparse.ArgumentParser(
+        prog="mh-train",
+        description="Train LLM agents that reconstruct memory instead of replaying it.",
+        epilog=f"stages:\n{listing}\n\nsettings are Hydra overrides: experiment=quickstart learn.lr=1e-4 (see configs/)",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("stage", choices=[*RUN_STAGES, *TOOLS], metavar="stage", help="what to do (list below)")
+    parser.add_argument("words", nargs="*", help="settings, or the tool's own words")
+    parser.add_argument("--dry-run", action="store_true", help="print the resolved config and the derived sizes, then stop")
+    parser.add_argument("-m", "--multirun", action="store_true", help="one run per combination of comma-separated values")
+    parser.add_argument("-v", "--verbose", action="store_true", help="log more, and show where an error happened")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The run folder: everything that is shown is first written here."""
