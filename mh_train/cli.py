@@ -28,7 +28,7 @@ TOOLS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of `mh-train`; the exit code (0 fine, 2 wrong input, 1 failed, 130 interrupted)."""
-    arguments = _parser().parse_args(argv)
+    arguments = _parser().parse_intermixed_args(argv)
     logging.basicConfig(level=logging.INFO if arguments.verbose else logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     try:
         if arguments.stage in TOOLS:
