@@ -1,0 +1,93 @@
+"""A configuration is typed, checked, and fails fast with a sentence that names the key."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from mh_train.config import ConfigError, compose, expand_sweep, load, to_yaml
+
+TOY = ["env=toy", "model=tiny", "learn.minibatch_turns=8"]
+
+
+def refused(*overrides: str) -> str:
+    with pytest.raises(ConfigError) as error:
+        compose([*TOY, *overrides])
+    return str(error.value)
+
+
+def test_an_unknown_key_is_named():
+    assert "lerning_rate" in refused("learn.lerning_rate=1")
+
+
+def test_a_wrong_type_is_named():
+    assert "learn.lr" in refused("learn.lr=fast")
+
+
+def test_an_unknown_group_choice_is_named():
+    assert "memory" in refused("memory=elephant")
+
+
+@pytest.mark.parametrize(
+    ("override", "key"),
+    [
+        ("rollout.top_p=0.9", "rollout.top_p"),
+        ("rollout.top_k=5", "rollout.top_k"),
+        ("rollout.temperature=0", "rollout.temperature"),
+        ("rollout.group=1", "rollout.group"),
+        ("learn.minibatch_turns=1000000", "learn.minibatch_turns"),
+        ("learn.token_budget=10", "learn.token_budget"),
+        ("memory.use=none", "memory.trigger"),
+        ("memory.trigger=off", "memory.trigger"),
+        ("memory.write=false", "memory.write"),
+        ("memory.dropout=1.5", "memory.dropout"),
+        ("memory.dedup.pool=1", "memory.dedup.pool"),
+        ("memory.milvus.uri=server", "memory.milvus.uri"),
+        ("memory.embedder.name=magic", "memory.embedder.name"),
+        ("engine.name=magic", "engine.name"),
+        ("learn.dual_clip=0.5", "learn.dual_clip"),
+        ("evaluate.panels=[]", "evaluate.panels"),
+        ("evaluate.checkpoint=best", "evaluate.checkpoint"),
+        ("model.tiny.context=64", "model.tiny.context"),
+        ("env.horizon=0", "env.horizon"),
+    ],
+)
+def test_impossible_combinations_name_their_key(override: str, key: str):
+    assert key in refused(override)
+
+
+def test_every_problem_is_told_at_once():
+    message = refused("rollout.top_p=0.9", "env.horizon=0")
+    assert "rollout.top_p" in message
+    assert "env.horizon" in message
+
+
+def test_a_resolved_file_loads_to_the_same_config(tmp_path):
+    config = compose([*TOY, "seed=7", "env.options={a: 1}"])
+    (tmp_path / "config.yaml").write_text(to_yaml(config))
+    assert load(tmp_path / "config.yaml") == config
+
+
+def test_a_sweep_expands_to_one_job_per_combination():
+    jobs = expand_sweep(["seed=0,1", "learn.lr=1e-6,1e-5", "env=toy"])
+    assert len(jobs) == 4
+    assert ["seed=1", "learn.lr=1e-6", "env=toy"] in jobs
+
+
+def test_a_typo_fails_on_the_command_line_before_torch_is_imported():
+    code = "import sys; from mh_train.cli import main; status = main(['grpo', 'env=toy', 'x=1']); assert 'torch' not in sys.modules; sys.exit(status)"
+    started = time.process_time()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "x" in done.stderr
+    assert time.process_time() - started < 2
+
+
+def test_dry_run_prints_the_config_and_what_it_amounts_to():
+    done = subprocess.run(
+        [sys.executable, "-m", "mh_train.cli", "grpo", *TOY, "--dry-run"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "# episodes per update: 128" in done.stdout
+    assert "horizon: 8" in done.stdout
