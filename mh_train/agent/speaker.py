@@ -1,7 +1,7 @@
 """Who speaks in an episode: the policy through an engine, or anything else that can answer a turn.
 
-Why: rollouts, evaluation, cold start (a scripted expert) and an external reconstructor run the very same episode loop; only
-the speaker differs. Invariant: a speaker answers with the ids that go into the training row, unchanged.
+Why: rollouts, evaluation, cold start (a scripted expert) and an external reconstructor run the very same episode loop;
+only the speaker differs. Invariant: a speaker answers with the ids that go into the training row, unchanged.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mh_train.agent.types import MemoryHit, TurnKind
-from mh_train.engine.base import Completion, Engine, Request, Sampling
+from mh_train.engine.base import Completion, Engine, Message, Request, Sampling
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class TurnRequest:
     guidance: str = ""
     hits: Sequence[MemoryHit] = ()
     offer_memory: bool = False
+    messages: tuple[Message, ...] = ()
+    """What `prompt_ids` encode, for an engine with another tokenizer."""
 
 
 class Speaker(Protocol):
@@ -39,7 +41,10 @@ class Speaker(Protocol):
 
 
 class EngineSpeaker:
-    """The policy: every turn goes to one engine, or to another one for the turn kinds listed in `routes`."""
+    """The policy: every turn goes to one engine, or to another one for the turn kinds listed in `routes`.
+
+    A routed engine may be another model: it gets the turn's messages in its own tokens; its completion ids are its own.
+    """
 
     def __init__(self, engine: Engine, routes: Mapping[TurnKind, Engine] | None = None) -> None:
         self.engine = engine
@@ -48,4 +53,5 @@ class EngineSpeaker:
     async def speak(self, turn: TurnRequest) -> Completion:
         """Sample the turn's completion from the engine of its kind."""
         engine = self.routes.get(turn.kind, self.engine)
-        return await engine.generate(Request(turn.prompt_ids, turn.sampling, turn.noise))
+        prompt = turn.prompt_ids if engine is self.engine else tuple(engine.codec.encode(turn.messages))
+        return await engine.generate(Request(prompt, turn.sampling, turn.noise))
