@@ -137,6 +137,7 @@ class WorkerProcess(asyncio.Protocol):
         self._timer.cancel()
         if self._process.poll() is None:
             self._process.kill()
+            self._loop.call_later(1.0, self._process.poll)  # reaped without waiting for it here
         if self._transport is not None:
             self._transport.abort()
         self._stderr.close()
