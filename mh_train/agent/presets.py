@@ -104,7 +104,7 @@ it failed; neither a retelling nor a single command. With nothing worth keeping 
     last_observation="Last observation:\n{observation}",
     ended="The environment ended the episode after {count} steps.",
     cut_off="The episode was cut off after {count} steps.",
-    distill="Mode: distill. Answer with the JSON object; at most {most} memories.",
+    distill="Mode: distill. Answer with the JSON object; its list holds at most {most}.",
     block_join="\n\n",
 )
 
