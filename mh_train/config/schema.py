@@ -181,6 +181,7 @@ class MemoryConfig:
     dropout: float = 0.0  # share of training groups that meet an empty bank
     exclude_same_task: bool = False  # in training, hide records distilled from the very task
     hybrid: bool = False  # rank by BM25 + cosine instead of cosine alone
+    lexical_weight: float = 0.5  # share of BM25 in the hybrid relevance
     budget: int = 384  # active records at most
     write: bool = True  # distil and insert after each rollout
     start_from: str = ""  # bank snapshot folder to begin with

@@ -1,0 +1,134 @@
+"""The door from episodes to the bank: `MemoryReader` over an immutable view.
+
+Why: an episode asks one question; the reader embeds and ranks all questions that are waiting in one go, and can do
+nothing but read. Ranking: relevance -> pool -> drop near-copies of better hits -> the k best, ties by id (SPEC 4).
+Invariants: what a query gets depends on the query and the view alone, not on what else was asked; evaluation cannot
+change a byte of the bank, for there is no way from here to its owner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mh_train.agent.types import MemoryHit, MemoryQuery
+from mh_train.config.schema import MemoryConfig
+from mh_train.memory.embed import Embedder
+from mh_train.memory.index import top_rows
+from mh_train.memory.records import MemoryStoreError, Record
+from mh_train.memory.view import BankView, Relevance
+
+
+@dataclass
+class ReaderStats:
+    """Counters of one reader: questions, questions with at least one hit, seconds of embedding and of ranking."""
+
+    queries: int = 0
+    with_hits: int = 0
+    embed_seconds: float = 0.0
+    rank_seconds: float = 0.0
+
+    def metrics(self) -> dict[str, float]:
+        """`memory/...` numbers of everything asked so far."""
+        asked = max(self.queries, 1)
+        return {
+            "memory/queries": float(self.queries),
+            "memory/hit_rate": self.with_hits / asked,
+            "memory/embed_ms": 1000 * self.embed_seconds / asked,
+            "memory/rank_ms": 1000 * self.rank_seconds / asked,
+        }
+
+
+class BankReader:
+    """Answers queries from one view. `training` switches `memory.exclude_same_task` on."""
+
+    def __init__(self, view: BankView, embedder: Embedder, config: MemoryConfig, *, training: bool = False) -> None:
+        if view.fingerprint != embedder.fingerprint:
+            raise MemoryStoreError(
+                f"The bank view was made with embedder {view.fingerprint.name}, the reader has "
+                f"{embedder.fingerprint.name}; choose the same memory.embedder."
+            )
+        self.view = view
+        self.embedder = embedder
+        self.config = config
+        self.exclude_same_task = training and config.exclude_same_task
+        self.stats = ReaderStats()
+        self._waiting: list[tuple[MemoryQuery, asyncio.Future[list[MemoryHit]]]] = []
+
+    async def retrieve(self, query: MemoryQuery) -> Sequence[MemoryHit]:
+        """The hits of one query. Queries of one turn of the event loop are embedded and ranked together."""
+        if not len(self.view):
+            self.stats.queries += 1
+            return []
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[list[MemoryHit]] = loop.create_future()
+        self._waiting.append((query, answer))
+        if len(self._waiting) == 1:
+            loop.call_soon(lambda: setattr(self, "_task", loop.create_task(self._answer())))
+        return await answer
+
+    def search(self, queries: Sequence[MemoryQuery]) -> list[list[MemoryHit]]:
+        """Embed and rank q queries; one hit list each."""
+        started = time.perf_counter()
+        vectors = self.embedder.encode([query.text for query in queries])
+        embedded = time.perf_counter()
+        hits = self.rank(vectors, queries)
+        self.stats.queries += len(queries)
+        self.stats.with_hits += sum(bool(found) for found in hits)
+        self.stats.embed_seconds += embedded - started
+        self.stats.rank_seconds += time.perf_counter() - embedded
+        return hits
+
+    def rank(self, vectors: np.ndarray, queries: Sequence[MemoryQuery]) -> list[list[MemoryHit]]:
+        """Rank q queries with embeddings (q, d)."""
+        config = self.config
+        weight = config.lexical_weight if config.hybrid else 0.0
+        relevance = self.view.relevance(vectors, queries, weight, self.exclude_same_task)
+        return [self._best(relevance, row) for row in range(len(queries))]
+
+    def _best(self, relevance: Relevance, query: int) -> list[MemoryHit]:
+        dedup = self.config.dedup
+        pool = top_rows(
+            relevance.total[query], max(dedup.pool, self.config.k) if dedup.read is not None else self.config.k
+        )
+        if dedup.read is not None:
+            pool = distinct(self.view.matrix, pool, dedup.read)
+        return [self._hit(relevance, query, row) for row in pool[: self.config.k]]
+
+    def _hit(self, relevance: Relevance, query: int, row: int) -> MemoryHit:
+        terms = {"relevance": float(relevance.total[query, row]), "cosine": float(relevance.cosine[query, row])}
+        if relevance.lexical is not None:
+            terms["lexical"] = float(relevance.lexical[query, row])
+        return hit_of(self.view.records[row], terms["relevance"], terms)
+
+    async def _answer(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        queries = [query for query, _ in waiting]
+        try:
+            hits = await asyncio.to_thread(self.search, queries) if self.embedder.slow else self.search(queries)
+        except MemoryStoreError as error:
+            for _, answer in waiting:
+                answer.set_exception(error)
+            return
+        for (_, answer), found in zip(waiting, hits, strict=True):
+            if not answer.done():
+                answer.set_result(found)
+
+
+def distinct(matrix: np.ndarray, rows: np.ndarray, threshold: float) -> np.ndarray:
+    """The rows (best first) without those whose cosine to a better kept row is above `threshold`."""
+    similar = matrix[rows] @ matrix[rows].T
+    kept: list[int] = []
+    for i in range(len(rows)):
+        if not kept or similar[i, kept].max() <= threshold:
+            kept.append(i)
+    return rows[kept]
+
+
+def hit_of(record: Record, score: float, terms: dict[str, float]) -> MemoryHit:
+    """A record as a prompt needs it."""
+    return MemoryHit(record.id, record.content, record.source_state, "positive", record.title, score, terms)
