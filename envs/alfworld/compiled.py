@@ -3,10 +3,11 @@
 Why: the stock environment parses templates and queries anew for every applicable action of every step and translates
 the problem to SAS four times per reset; that is 95 % of its time. What it would get is the same each time, so it is
 kept.
-Invariant: the data is JSON (it is stored on disk, see `cache`) and depends on nothing but the texts given.
+Invariant: the data is JSON (it is stored on disk, see `disk`) and depends on nothing but the texts given.
 
-`translate` -> {"sas", "types", "actions", "init", "dynamic"}; `parse_grammar` -> {"actions", "rules"} (see there).
-Importing textworld takes 1.6 CPU-seconds, so it happens inside `parse_grammar` only, which a warm cache never calls.
+`translate` -> {"sas", "types", "objects", "actions", "init", "dynamic"}; `parse_grammar` -> {"actions", "rules"} (see
+there). Importing textworld takes 1.6 CPU-seconds, so it happens inside `parse_grammar` only, which a warm cache never
+calls.
 """
 
 from __future__ import annotations

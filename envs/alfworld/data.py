@@ -25,13 +25,15 @@ TASK_TYPES = (
 GAME_FILE = "game.tw-pddl"
 TRAJECTORY_FILE = "traj_data.json"
 
-_TAIL_BYTES = 65536
-_SOLVABLE = re.compile(rb'"solvable"\s*:\s*(true|false)')
+_TAIL_BYTES = 8192
+_SOLVABLE = re.compile(rb'"solvable"\s*:\s*(true|false)')  # inside a JSON string its quotes would be escaped
 
 
 def split_folder(data: str | os.PathLike[str] | None, split: str) -> Path:
     """The folder with a split's games: below `data` (default `$ALFWORLD_DATA`, else ~/.cache/alfworld), or below the
     newest json_2.1.* folder in it that has the split. Raises `EnvDataError` when there is none."""
+    if split not in SPLITS:
+        raise EnvDataError(f"ALFWorld has no split {split!r}; choose one of {', '.join(SPLITS)}.")
     root = Path(data or os.environ.get("ALFWORLD_DATA") or "~/.cache/alfworld").expanduser()
     for folder in (root, *sorted(root.glob("json_2.1.*"), reverse=True)):
         if (folder / split).is_dir():
@@ -68,15 +70,17 @@ def find_tasks(data: str | os.PathLike[str] | None, split: str) -> list[Task]:
 
 
 def _solvable(path: str) -> bool:
-    """Whether the game file says that it is solvable. Only its end is read: the flag is written after the long
-    texts."""
+    """Whether the game file says that it is solvable. The flag follows the long texts, so that the file's end is
+    enough."""
     with open(path, "rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - _TAIL_BYTES))
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
         tail = file.read()
-    if not tail.rstrip().endswith(b"}"):
-        raise EnvDataError(f"The ALFWorld game file {path} is cut off; download or generate it again.")
-    found = _SOLVABLE.search(tail)
+        if not tail.rstrip().endswith(b"}"):
+            raise EnvDataError(f"The ALFWorld game file {path} is cut off; download or generate it again.")
+        found = _SOLVABLE.search(tail)
+        if found is None:
+            file.seek(0)
+            found = _SOLVABLE.search(file.read())
     return found is not None and found[1] == b"true"
 
 

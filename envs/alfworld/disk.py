@@ -10,7 +10,6 @@ import hashlib
 import json
 import logging
 import os
-import tempfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -20,8 +19,10 @@ logger = logging.getLogger(__name__)
 
 
 class DiskCache:
-    """JSON values in `folder`, one compressed file each; without a folder nothing is kept. `failures` counts entries
-    that could not be read or written; each is logged once with its cause and costs time, never correctness."""
+    """JSON values in `folder`, one compressed file each; without a folder nothing is kept.
+
+    `failures` counts entries that could not be read or written, which costs time and nothing else; the first is logged.
+    """
 
     def __init__(self, folder: str | os.PathLike[str] | None) -> None:
         self._folder = Path(folder).expanduser() if folder else None
@@ -48,18 +49,19 @@ class DiskCache:
 
     def _failed(self, what: str, path: Path, error: Exception) -> None:
         self.failures += 1
-        logger.warning("A cached ALFWorld game could not be %s (%s: %s); going on without it.", what, path, error)
+        if self.failures == 1:
+            logger.warning("A cached ALFWorld game cannot be %s (%s: %s); it is computed instead.", what, path, error)
 
 
 def _write(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    part = path.with_suffix(f".{os.getpid()}.part")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with part.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(name, path)
+        part.replace(path)
     except OSError:
-        Path(name).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise

@@ -6,6 +6,7 @@ Invariant: `Observation.text` is the engine's text unchanged. Check with `mh-tra
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from envs.alfworld.data import SPLITS, TASK_TYPES, find_tasks
@@ -21,7 +22,7 @@ class AlfworldEnv(TextEnv):
     """One slot that plays ALFWorld games.
 
     Options: `data`, the folder with the splits or with json_2.1.* (default `$ALFWORLD_DATA`, else ~/.cache/alfworld);
-    `cache`, a folder that keeps compiled games for all processes (default: none, they are kept in memory only).
+    `cache`, the folder that keeps compiled games for all processes (default ~/.cache/mh_train/alfworld; null: nowhere).
     `admissible` is the engine's list without "help", which tells nothing new; "help" is accepted nevertheless. `done`
     means won: there is no other end, and the step limit belongs to the rollout.
     """
@@ -74,5 +75,12 @@ class AlfworldEnv(TextEnv):
         )
 
 
-def _checked(data: str | None = None, cache: str | None = None) -> tuple[str | None, str | None]:
-    return data, cache
+def _checked(**options: str | None) -> tuple[str | None, str | None]:
+    """(data, cache) from the options. Raises `ValueError` for any other."""
+    cache = os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "mh_train", "alfworld")
+    known = {"data": None, "cache": cache} | options
+    if len(known) > 2:
+        raise ValueError(
+            f"ALFWorld has the options data and cache, not {', '.join(sorted({*known} - {'data', 'cache'}))}."
+        )
+    return known["data"], known["cache"]

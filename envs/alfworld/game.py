@@ -25,8 +25,9 @@ from envs.alfworld.names import shown_names
 from envs.alfworld.state import Arguments, Facts, Signature, Variable
 from envs.base import EnvDataError
 
-KEPT_GAMES = 128
-"""Games kept in memory per process."""
+KEPT_BYTES = 32 * 2**20
+"""Size of the planning tasks kept in memory per process: 32 large kitchens or 500 small rooms. A game takes about
+five times its task."""
 
 _TASK = re.compile(r'(?<=Your task is to: )[^"\\#{}\[\]|;<>\n\t]*(?=")')
 _BLANK = "@@@"
@@ -53,28 +54,26 @@ class Game:
     `operators` (by the planner's number) and `opening` are memos that engines fill.
     """
 
-    def __init__(self, translation: Mapping[str, Any], grammar: Grammar, sentence: str | None) -> None:
-        self.sas: str = translation["sas"]
-        self.grammar = grammar
+    def __init__(self, path: str, translation: Mapping[str, Any], grammar: Grammar, sentence: str | None) -> None:
+        self.sas: bytes = translation["sas"].encode()
         self.entities: dict[str, Entity] = {}
         self.operators: dict[int, Operator] = {}
         self.opening: Any = None
-        self._translation = translation
-        self._sentence = sentence
+        self._path, self._grammar, self._sentence = path, grammar, sentence
         self._types: dict[str, str] = translation["objects"]
+        self._parameters: dict[str, list[Variable]] = translation["actions"]
         self._dynamic = frozenset(translation["dynamic"])
         self._facts: dict[Signature, set[Arguments]] = {}
+        for name, pairs in translation["init"]:
+            arguments = tuple((thing, kind) for thing, kind in pairs)
+            self._facts.setdefault(_signature(name, arguments), set()).add(arguments)
         self._effects: dict[bytes, Effect] = {}
         self._named: dict[str, Operator] = {}
 
     def set_initial_state(self, atoms: list[bytes]) -> None:
         """Take in the planner's first state; with the problem's facts it is what is true at the start."""
-        for name, pairs in self._translation["init"]:
-            arguments = tuple((thing, kind) for thing, kind in pairs)
-            self._facts.setdefault(_signature(name, arguments), set()).add(arguments)
-        for signature, _, arguments in map(self.effect, atoms):
-            if not signature[0].startswith("not_"):
-                self._facts.setdefault(signature, set()).add(arguments)
+        for signature, _, arguments in (self.effect(atom) for atom in atoms if atom.startswith(b"Atom ")):
+            self._facts.setdefault(signature, set()).add(arguments)
         names = shown_names(thing for facts in self._facts.values() for fact in facts for thing, _ in fact)
         self.entities = {thing: Entity(thing, self._types[thing], shown) for thing, shown in names.items()}
 
@@ -99,12 +98,11 @@ class Game:
         operator = self._named.get(name)
         if operator is None:
             action, *things = name.split()
-            template, feedback = self.grammar.actions[action]
-            parameters = self._translation["actions"][action]
-            bindings = {
-                (parameter, kind): (thing, kind) for (parameter, kind), thing in zip(parameters, things, strict=False)
-            }
-            operator = self._named[name] = Operator(bindings, template, feedback)
+            if action not in self._grammar.actions:
+                raise EnvDataError(f"The grammar of the ALFWorld game file {self._path} has no action {action!r}.")
+            parameters = zip(self._parameters[action], things, strict=False)  # the translator adds some of its own
+            bindings = {(parameter, kind): (thing, kind) for (parameter, kind), thing in parameters}
+            operator = self._named[name] = Operator(bindings, *self._grammar.actions[action])
         return operator
 
     def command(self, operator: Operator, facts: Facts) -> str:
@@ -121,8 +119,13 @@ class Game:
         return text
 
     def text(self, symbols: Symbols, bindings: Mapping[Variable, Variable], facts: Facts) -> str:
-        """The text that the game's grammar gives for `symbols`."""
-        text = self.grammar.derive(symbols, bindings, facts, self.entities)
+        """The text that the game's grammar gives for `symbols`. Raises `EnvDataError` for a broken grammar."""
+        try:
+            text = self._grammar.derive(symbols, bindings, facts, self.entities)
+        except (LookupError, NameError, AttributeError, TypeError) as error:
+            raise EnvDataError(
+                f"The grammar of the ALFWorld game file {self._path} is broken ({type(error).__name__}: {error})."
+            ) from error
         return text if self._sentence is None else text.replace(_BLANK, self._sentence)
 
 
@@ -131,7 +134,7 @@ def _signature(name: str, arguments: Arguments) -> Signature:
 
 
 class Games:
-    """The games of this process by file: at most `KEPT_GAMES` in memory, their parts on disk under `folder` (None:
+    """The games of this process by file: `KEPT_BYTES` of them in memory, their parts on disk below `folder` (None:
     nowhere)."""
 
     def __init__(self, folder: str | None) -> None:
@@ -153,32 +156,32 @@ class Games:
         except OSError as error:
             raise EnvDataError(f"The ALFWorld game file {path} cannot be read ({error.strerror}).") from error
         key = (path, status.st_mtime_ns, status.st_size)
-        game = self._games.get(key)
-        if game is None:
-            game = self._games[key] = self._compile(path)
-            if len(self._games) > KEPT_GAMES:
+        if key not in self._games:
+            self._games[key] = self._compile(path)
+            while len(self._games) > 1 and sum(len(game.sas) for game in self._games.values()) > KEPT_BYTES:
                 self._games.popitem(last=False)
         self._games.move_to_end(key)
-        return game
+        return self._games[key]
 
     def _compile(self, path: str) -> Game:
         data = read_game(path)
-        domain, problem, grammar = data["pddl_domain"], data["pddl_problem"], data["grammar"]
+        domain, problem, text = data["pddl_domain"], data["pddl_problem"], data["grammar"]
         try:
-            translation = self._disk.get(
-                (self._versions, "task", domain, problem), lambda: compiled.translate(domain, problem)
-            )
-            sentences = _TASK.findall(grammar)
-            sentence = sentences[0] if len(sentences) == 1 and _BLANK not in grammar else None
-            shared = grammar if sentence is None else _TASK.sub(_BLANK, grammar)
-            return Game(translation, self._grammar(shared, translation["types"]), sentence)
+            key = (self._versions, "task", domain, problem)
+            translation = self._disk.get(key, lambda: compiled.translate(domain, problem))
+            sentences = _TASK.findall(text)
+            sentence = sentences[0] if len(sentences) == 1 and _BLANK not in text else None
+            grammar = self._grammar(text if sentence is None else _TASK.sub(_BLANK, text), translation["types"])
         except ValueError as error:
             raise EnvDataError(f"The ALFWorld game file {path} is broken: {error}") from error
+        return Game(path, translation, grammar, sentence)
 
     def _grammar(self, text: str, types: compiled.Types) -> Grammar:
         key = json.dumps([text, types])
         if key not in self._grammars:
             data = self._disk.get((self._versions, "grammar", key), lambda: compiled.parse_grammar(text, types))
+            if len(self._grammars) == 16:  # sentences too odd to be blanked out give each game a grammar of its own
+                self._grammars.clear()
             self._grammars[key] = Grammar(data)
         return self._grammars[key]
 

@@ -28,16 +28,15 @@ class Library:
         self._buffer = ctypes.create_string_buffer(0)
         self._words = memoryview(b"").cast("i")
 
-    def load(self, sas: str) -> None:
-        """Start the task described by `sas`, the text that Fast Downward's translator wrote (a malformed one ends
-        the process)."""
-        self._c.load_sas(sas.encode())
+    def load(self, sas: bytes) -> None:
+        """Start the task `sas`, the text that Fast Downward's translator wrote (a malformed one ends the process)."""
+        self._c.load_sas(sas)
 
     def atoms(self) -> list[bytes]:
         """The current value of every state variable, as b"Atom name(a, b)" or b"NegatedAtom name(a, b)"."""
-        names = (ctypes.c_char * NAME_BYTES * self._c.get_state_size())()
+        names = ctypes.create_string_buffer(NAME_BYTES * self._c.get_state_size())
         self._c.get_state(names)
-        return [name.value for name in names]
+        return _split(names)
 
     def applicable(self) -> tuple[list[int], list[int]]:
         """Ids of the applicable operators in the planner's order, and how many effects each has."""
@@ -60,9 +59,9 @@ class Library:
 
     def apply(self, operator: int, effects: int) -> list[bytes]:
         """Apply an applicable operator; its effects in the form of `atoms`."""
-        names = (ctypes.c_char * NAME_BYTES * effects)()
+        names = ctypes.create_string_buffer(NAME_BYTES * effects)
         self._c.apply_operator(operator, names)
-        return [name.value for name in names]
+        return _split(names)
 
     def goal_reached(self) -> bool:
         """Whether the goal holds in the current state."""
@@ -77,6 +76,11 @@ def borrow() -> Library:
 def give_back(library: Library) -> None:
     """Make a borrowed copy free for the next engine."""
     _free.append(library)
+
+
+def _split(names: ctypes.Array[ctypes.c_char]) -> list[bytes]:
+    raw = names.raw
+    return [raw[start : raw.index(b"\0", start)] for start in range(0, len(raw), NAME_BYTES)]
 
 
 def _load_copy() -> ctypes.CDLL:
