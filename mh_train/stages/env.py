@@ -10,14 +10,14 @@ from collections.abc import Sequence
 import yaml
 
 from envs.check import check_env
-from envs.registry import known
+from envs.registry import names
 from mh_train.config import ConfigError
 
 
 def main(words: Sequence[str]) -> int:
     """`list`, or `check NAME [option=value ...]`; 0 when every rule holds, 1 otherwise."""
     if list(words) == ["list"]:
-        print("\n".join(known()))
+        print("\n".join(names()))
         return 0
     if len(words) < 2 or words[0] != "check":
         raise ConfigError("usage: mh-train env list | mh-train env check NAME [option=value ...]")
