@@ -15,6 +15,8 @@ QUERY = MemoryQuery("bread", "alfworld", "t1", "pick", "take bread", "a kitchen"
 
 
 class Reader:
+    """A bank that always finds the same two records."""
+
     async def retrieve(self, query):
         return HITS
 
