@@ -131,7 +131,7 @@ def _finished(path: Path, identity: Mapping[str, Any]) -> list[Row] | None:
     return rows if head == json.loads(json.dumps(identity)) else None
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
+def _read(path: Path) -> list[Row]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
