@@ -54,14 +54,12 @@ class Bm25:
         """
         out = np.zeros((len(texts), self.size), dtype=np.float32)
         for row, text in zip(out, texts, strict=True):
-            mass = 0.0
-            for term in dict.fromkeys(words(text)):
-                mass += self.idf.get(term, self.unseen_idf)
-                if term in self.postings:
-                    where, weights = self.postings[term]
-                    row[where] += weights
-            if mass:
-                row /= mass
+            terms = dict.fromkeys(words(text))
+            found = [self.postings[term] for term in terms if term in self.postings]
+            if found:
+                where, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
+                mass = sum(self.idf.get(term, self.unseen_idf) for term in terms)
+                row[:] = np.bincount(where, weights, self.size) / mass
         return np.minimum(out, 1.0, out=out)
 
 

@@ -96,7 +96,7 @@ class BankReader:
             relevance.total[query], max(dedup.pool, self.config.k) if dedup.read is not None else self.config.k
         )
         if dedup.read is not None:
-            pool = distinct(self.view.matrix, pool, dedup.read)
+            pool = distinct(self.view.matrix, pool, dedup.read, self.config.k)
         return [self._hit(relevance, query, row) for row in pool[: self.config.k]]
 
     def _hit(self, relevance: Relevance, query: int, row: int) -> MemoryHit:
@@ -119,14 +119,15 @@ class BankReader:
                 answer.set_result(found)
 
 
-def distinct(matrix: np.ndarray, rows: np.ndarray, threshold: float) -> np.ndarray:
-    """The rows (best first) without those whose cosine to a better kept row is above `threshold`."""
-    similar = matrix[rows] @ matrix[rows].T
+def distinct(matrix: np.ndarray, rows: np.ndarray, threshold: float, k: int) -> np.ndarray:
+    """The first k of the rows (best first), skipping those whose cosine to a better kept row is above `threshold`."""
     kept: list[int] = []
-    for i in range(len(rows)):
-        if not kept or similar[i, kept].max() <= threshold:
-            kept.append(i)
-    return rows[kept]
+    for row in rows:
+        if len(kept) == k:
+            break
+        if not kept or (matrix[kept] @ matrix[row]).max() <= threshold:
+            kept.append(row)
+    return np.array(kept, dtype=np.intp)
 
 
 def hit_of(record: Record, score: float, terms: dict[str, float]) -> MemoryHit:

@@ -41,7 +41,8 @@ class BankView:
             vector[:] = state.vectors[record.id]
         self.matrix.flags.writeable = False
         self.bm25 = Bm25([record.lexical_text() for record in chosen])
-        self.environments = np.array([record.env for record in chosen], dtype=object)
+        names = np.array([record.env for record in chosen], dtype=object)
+        self.elsewhere = {env: np.flatnonzero(names != env) for env in sorted(set(names))}
         self.tasks: dict[str, list[int]] = {}
         for row, record in enumerate(chosen):
             for source in record.provenance:
@@ -69,7 +70,7 @@ class BankView:
         else:
             total = rounded((1 - lexical_weight) * np.maximum(cosine, 0) + lexical_weight * lexical)
         for row, query in zip(total, queries, strict=True):
-            row[self.environments != query.env] = -np.inf
+            row[self.elsewhere.get(query.env, slice(None))] = -np.inf
             if exclude_same_task:
                 row[self.tasks.get(query.task_id, [])] = -np.inf
         return Relevance(total, cosine, lexical)

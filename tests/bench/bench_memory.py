@@ -1,0 +1,111 @@
+"""Retrieval cost: ours against Milvus Lite's hybrid search on the same records and queries.
+
+Run: `OMP_NUM_THREADS=1 python tests/bench/bench_memory.py [--records 512] [--milvus]`. Query embedding is excluded on
+both sides. MemGuard's paper reports 31 ms per retrieval at 512 records (its Table 24, embedding probably included).
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from mh_train.agent.types import MemoryQuery
+from mh_train.config.schema import DedupConfig, EmbedderConfig, MemoryConfig, MilvusConfig
+from mh_train.memory.embed import HashingEmbedder
+from mh_train.memory.events import BankState
+from mh_train.memory.milvus import MilvusMirror
+from mh_train.memory.reader import BankReader
+from mh_train.memory.records import Record
+from mh_train.memory.view import BankView
+
+WORDS = [f"word{i}" for i in range(2000)]
+PAPER_MS = {128: 18.0, 256: 24.0, 512: 31.0, 1024: 46.0}
+
+
+def make(records: int, dim: int) -> tuple[BankState, HashingEmbedder]:
+    """A bank of random Zipf-worded records."""
+    rng = np.random.default_rng(0)
+    embedder = HashingEmbedder(dim)
+    state = BankState()
+    for i in range(records):
+        one = Record(id=f"m{i:06d}", env="toy", task_type="t", content=sentence(rng, 40), situation=sentence(rng, 15))
+        state.records[one.id] = one
+    vectors = embedder.encode([record.key_text() for record in state.records.values()])
+    state.vectors = dict(zip(state.records, vectors, strict=True))
+    return state, embedder
+
+
+def sentence(rng: np.random.Generator, length: int) -> str:
+    """Words drawn with Zipf-like frequencies."""
+    return " ".join(WORDS[int(i)] for i in 2000 * rng.random(length) ** 3)
+
+
+def milliseconds(work: Callable[[], object], repeats: int) -> float:
+    """Median CPU milliseconds of a call."""
+    times = []
+    for _ in range(repeats):
+        started = time.process_time()
+        work()
+        times.append(1000 * (time.process_time() - started))
+    return float(np.median(times))
+
+
+def ours(state: BankState, embedder: HashingEmbedder, batch: int) -> float:
+    """Milliseconds per query of one ranked batch."""
+    config = MemoryConfig(hybrid=True, dedup=DedupConfig(read=0.85), embedder=EmbedderConfig(name="hashing"))
+    reader = BankReader(BankView(state, embedder.fingerprint), embedder, config)
+    rng = np.random.default_rng(1)
+    queries = [MemoryQuery(sentence(rng, 12), "toy", "x", "t", "g", "o") for _ in range(batch)]
+    vectors = embedder.encode([query.text for query in queries])
+    return milliseconds(lambda: reader.rank(vectors, queries), 15) / batch
+
+
+def milvus(state: BankState, embedder: HashingEmbedder) -> float:
+    """Milliseconds of one hybrid search (dense + BM25, pool of 20) in Milvus Lite."""
+    from pymilvus import AnnSearchRequest, WeightedRanker
+
+    with tempfile.TemporaryDirectory() as folder:
+        mirror = MilvusMirror(MilvusConfig(), Path(folder), embedder.fingerprint, "bench")
+        mirror.refill(list(state.records.values()), state.vectors)
+        text = sentence(np.random.default_rng(1), 12)
+        requests = [
+            AnnSearchRequest([embedder.encode([text])[0]], "dense", {"metric_type": "COSINE"}, limit=20),
+            AnnSearchRequest([text], "sparse", {"metric_type": "BM25"}, limit=20),
+        ]
+        ranker = WeightedRanker(0.5, 0.5)
+        taken = milliseconds(
+            lambda: mirror._client.hybrid_search(
+                mirror.collection, requests, ranker, limit=20, output_fields=["content"]
+            ),
+            9,
+        )
+        mirror.close()
+        return taken
+
+
+def main() -> None:
+    """Print one line per bank size."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, nargs="+", default=[128, 512, 1024, 10_000])
+    parser.add_argument("--dim", type=int, default=1024)
+    parser.add_argument("--milvus", action="store_true", help="also measure Milvus Lite (up to 1024 records)")
+    arguments = parser.parse_args()
+    for size in arguments.records:
+        state, embedder = make(size, arguments.dim)
+        single, batched = ours(state, embedder, 1), ours(state, embedder, 128)
+        line = f"{size:>7} records: {single:7.3f} ms single, {batched:7.3f} ms per query in a batch of 128"
+        if arguments.milvus and size <= 1024:
+            peer = milvus(state, embedder)
+            line += f"; Milvus Lite hybrid {peer:.1f} ms = {peer / single:.0f} x single"
+        if size in PAPER_MS:
+            line += f"; paper {PAPER_MS[size]:.0f} ms"
+        print(line)
+
+
+if __name__ == "__main__":
+    main()
