@@ -31,6 +31,8 @@ class TurnRequest:
     offer_memory: bool = False
     messages: tuple[Message, ...] = ()
     """What `prompt_ids` encode, for an engine with another tokenizer."""
+    watch: tuple[int, ...] = ()
+    """Token ids whose log-probs are wanted at every generated position (`engine.base.Request.watch`)."""
 
 
 class Speaker(Protocol):
@@ -54,4 +56,4 @@ class EngineSpeaker:
         """Sample the turn's completion from the engine of its kind."""
         engine = self.routes.get(turn.kind, self.engine)
         prompt = turn.prompt_ids if engine is self.engine else tuple(engine.codec.encode(turn.messages))
-        return await engine.generate(Request(prompt, turn.sampling, turn.noise))
+        return await engine.generate(Request(prompt, turn.sampling, turn.noise, turn.watch))

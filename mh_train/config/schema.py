@@ -38,6 +38,30 @@ class Estimator(str, Enum):
     dr_grpo = "dr_grpo"
 
 
+class Writer(str, Enum):
+    """Who words new memories (`memory.writer`)."""
+
+    distill = "distill"  # the policy's {"situation", "memory"} pairs (MemHarness)
+    induce = "induce"  # typed candidates with evidence spans (MemGuard)
+
+
+class Outcome(str, Enum):
+    """What usage counts as a success (`memory.outcome`)."""
+
+    environment = "environment"
+    verifier = "verifier"  # no hidden label ever reaches the bank
+
+
+class Judging(str, Enum):
+    """Who scores trajectories (`memory.verifier.source`)."""
+
+    off = "off"
+    policy = "policy"
+    engine = "engine"  # another model, built by the stage
+    endpoint = "endpoint"  # an OpenAI-compatible server
+    runtime_status = "runtime_status"  # no model: only what the agent saw
+
+
 class FlatGroups(str, Enum):
     """What groups without outcome spread contribute (`learn.flat_groups`)."""
 
@@ -161,6 +185,7 @@ class PruneConfig:
     every: int = 20  # updates
     utility: float = 0.3  # prune s < utility ...
     min_uses: int = 3  # ... once c_use reached this
+    reward_prior: bool = False  # smooth s towards the verifier's R instead of 1/2
 
 
 @dataclass
@@ -169,6 +194,71 @@ class MilvusConfig:
     uri: str = ""  # empty: Milvus Lite inside the run folder; else http://host:19530
     token: str = ""
     collection: str = "memories"
+
+
+@dataclass
+class EndpointConfig:
+    url: str = ""  # base URL of an OpenAI-compatible server, such as http://host:8000/v1
+    model: str = ""
+    key_env: str = "OPENAI_API_KEY"  # environment variable that holds the key; may be unset
+    timeout_s: float = 120.0
+    concurrency: int = 16
+    retries: int = 2
+
+
+@dataclass
+class VerifierConfig:
+    source: Judging = Judging.off
+    scale: int = 5  # G: score tokens 1..G
+    weights: list[float] = field(default_factory=lambda: [1.0, 1.0, 1.0, 1.0])  # w_j of the criteria, normalised
+    views: int = 3  # most views of one trajectory; 1 = never verified again
+    low: float = 0.45  # gamma_low of the uncertainty band
+    high: float = 0.65  # gamma_high
+    taper: float = 0.10  # delta_b: how far beside the band a reward still counts as near it
+    alpha: float = 0.5  # share of boundary proximity in u
+    repeat_above: float = 0.55  # eta_verify: verify again above this u
+    mask_status: bool = False  # hide the runtime status from the verifier
+    max_tokens: int = 768
+    prompt_tokens: int = 12288  # longer trajectories keep their head and tail
+    endpoint: EndpointConfig = field(default_factory=EndpointConfig)
+
+
+@dataclass
+class AdmissionConfig:
+    enabled: bool = False  # false: every candidate becomes active
+    reward: float = 0.70  # active from this R ...
+    confidence: float = 0.60  # ... and this c on
+    reject_below: float = 0.45  # candidates below this R are not even provisional
+    guards: bool = True  # keep failure-avoidance memories
+    use_reward: bool = True  # false: the {label, confidence} descriptor decides, here, in retrieval and in conflicts
+
+
+@dataclass
+class ScoringConfig:
+    enabled: bool = False  # false: rank by relevance alone
+    positive: list[float] = field(default_factory=lambda: [0.40, 0.25, 0.10, 0.10, 0.15])  # r, q, p, rec, use
+    risk: list[float] = field(default_factory=lambda: [0.20, 0.15, 0.30])  # cf, stale, ver
+    guard: list[float] = field(default_factory=lambda: [0.45, 0.30, 0.25])  # r, q, p
+    guard_risk: list[float] = field(default_factory=lambda: [0.15, 0.15, 0.25])  # cf, stale, ovr
+    pool: int = 20  # candidates of each path before filtering
+    summaries: int = 2
+    guards: int = 2
+    min_relevance: float = 0.05  # hard filter
+    min_confidence: float = 0.50  # hard filter
+    guard_relevance: float = 0.62  # eta_guard
+    guard_confidence: float = 0.70
+
+
+@dataclass
+class LifecycleConfig:
+    enabled: bool = False  # false: append only
+    merge: float = 0.86  # similarity above which the same advice is one record
+    conflict: float = 0.72  # similarity above which different advice is a conflict
+    margin: float = 0.10  # rewards or confidences closer than this do not archive a conflict's loser
+    summarise: float = 0.60  # similarity that holds a cluster of successes together
+    summarise_from: int = 3  # smallest cluster
+    stale_after: int = 0  # updates without use after which a record is archived; 0 = never
+    min_quality: float = 0.35  # active records below are archived
 
 
 @dataclass
@@ -189,6 +279,13 @@ class MemoryConfig:
     distill: DistillConfig = field(default_factory=DistillConfig)
     dedup: DedupConfig = field(default_factory=DedupConfig)
     prune: PruneConfig = field(default_factory=PruneConfig)
+    writer: Writer = Writer.distill
+    outcome: Outcome = Outcome.environment
+    noise: float = 0.0  # share of verifier labels corrupted before admission (robustness study)
+    verifier: VerifierConfig = field(default_factory=VerifierConfig)
+    admission: AdmissionConfig = field(default_factory=AdmissionConfig)
+    scoring: ScoringConfig = field(default_factory=ScoringConfig)
+    lifecycle: LifecycleConfig = field(default_factory=LifecycleConfig)
     milvus: MilvusConfig = field(default_factory=MilvusConfig)
 
 

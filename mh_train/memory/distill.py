@@ -34,7 +34,7 @@ class DistillPrompts(Protocol):
     """Renders the distill turn (`mh_train.agent.prompts.Prompts`)."""
 
     def distill(self, trajectory: Trajectory, per_trajectory: int, limit: int | None = None) -> Any:
-        """An object whose `ids` are the prompt's token ids."""
+        """An object with the prompt's token ids (`ids`) and what they encode (`messages`)."""
 
 
 def choose(trajectories: Sequence[Trajectory], config: DistillConfig, seed: int, update: int) -> list[Trajectory]:
@@ -80,17 +80,19 @@ async def distill(
     """New records (state active, no descriptor) that the policy writes about chosen trajectories, and counts."""
     chosen = choose(trajectories, config, seed, update)
     sampling = Sampling(temperature=config.temperature, max_tokens=config.max_tokens)
+    rendered = [prompts.distill(t, config.per_trajectory, config.prompt_tokens) for t in chosen]
     turns = [
         TurnRequest(
             kind="distill",
             step=len(t.steps),
-            prompt_ids=prompts.distill(t, config.per_trajectory, config.prompt_tokens).ids,
+            prompt_ids=prompt.ids,
             sampling=sampling,
             noise=noise_key(seed, update, t.id, "distill"),
             goal=t.goal,
             observation=t,
+            messages=prompt.messages,
         )
-        for t in chosen
+        for t, prompt in zip(chosen, rendered, strict=True)
     ]
     answers = await ask_all(speaker, engine, turns)
     records: dict[str, Record] = {}

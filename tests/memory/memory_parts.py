@@ -81,6 +81,7 @@ class Ids:
     """A rendered prompt."""
 
     ids: tuple[int, ...]
+    messages: tuple = ()
 
 
 class PlainPrompts:
