@@ -95,6 +95,7 @@ class ToyExpert(Expert):
     def act(self, observation: Observation, guidance: str) -> tuple[str, str]:
         """Go to the next room, search it, and bring the key home."""
         self._key = self._key or "You take the" in observation.text
+        self._searched |= {room for room, place in PLACES.items() if f"You search the {place}." in observation.text}
         here = next(room for room in PLACES if f"search {PLACES[room]}" in observation.admissible)
         if self._key:
             return "I have the key.", "unlock chest" if here == "hall" else "go to hall"
@@ -102,7 +103,6 @@ class ToyExpert(Expert):
         room = next((room for room in told + self._order if room not in self._searched), here)
         if room != here:
             return f"The {room} is next.", f"go to {room}"
-        self._searched.add(room)
         return f"I search the {PLACES[room]}.", f"search {PLACES[room]}"
 
     def query(self, observation: Observation) -> str:

@@ -54,7 +54,9 @@ class Host:
             env = self._envs[slot]
             observation = env.reset(argument) if operation == "reset" else env.step(argument)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code: whatever it raises is data for the caller
-            self._envs.pop(slot, None)
+            if (broken := self._envs.pop(slot, None)) is not None:
+                with contextlib.suppress(Exception):  # it is broken already; the first error is the one to tell
+                    broken.close()
             return None, f"{type(error).__name__}: {error}"
         if not isinstance(observation, Observation):
             return None, f"{operation} gave a {type(observation).__name__} instead of an Observation"
