@@ -11,6 +11,7 @@ from typing import Any
 
 from envs.alfworld.data import SPLITS, TASK_TYPES, find_tasks
 from envs.alfworld.engine import Engine, Turn
+from envs.alfworld.expert import AlfworldExpert
 from envs.alfworld.game import Games
 from envs.base import EnvDataError, Observation, Task, TextEnv
 
@@ -57,6 +58,11 @@ class AlfworldEnv(TextEnv):
     def step(self, action: str) -> Observation:
         """Do `action`; one that is not admissible is answered "Nothing happens."."""
         return self._observe(self._engine.step(action))
+
+    @classmethod
+    def expert(cls, seed: int, noise: float = 0.0, **options: Any) -> AlfworldExpert:
+        """An agent that searches; `noise` is its share of random admissible actions."""
+        return AlfworldExpert(seed, noise)
 
     def close(self) -> None:
         """Leave the planner's copy to the next slot of this process."""

@@ -1,0 +1,135 @@
+"""Small kitchens in which experience is worth remembering: a latent house style decides where things are kept.
+
+Every kitchen lacks one of six pieces of furniture, has the three appliances, and shows one marker receptacle. The
+marker tells the house style; a table (style x object kind -> usual place, drawn from the seed) tells where each kind is
+kept, and nearly always it is kept there. The table gives one object kind four different places in the four styles, so
+that the kind alone tells little, while a memory from a room of the same style tells all.
+Invariant: held-out layouts (style x missing furniture) never occur outside `valid_unseen`; yet each of their
+conventions can be met in training, because a style's other layouts have the place.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from envs.alfworld.mini import assets
+from envs.alfworld.mini.game import CLEAN, COOL, HEAT, PICK, PROCESS, Game, Receptacle, Thing, thor_id
+
+FURNITURE = ("Cabinet", "CounterTop", "DiningTable", "Drawer", "Shelf", "SideTable")
+APPLIANCES = ("Fridge", "Microwave", "SinkBasin")
+MARKERS = ("CoffeeMachine", "GarbageCan", "StoveBurner", "Toaster")
+PLACES = FURNITURE + APPLIANCES
+OBJECTS = (
+    *("Apple", "Bowl", "Bread", "Cup", "DishSponge", "Egg", "Fork", "Kettle", "Ladle", "Lettuce"),
+    *("Mug", "Pan", "Plate", "Pot", "Potato", "SoapBottle", "Spatula", "Spoon", "Tomato", "WineBottle"),
+)
+TYPES = (PICK, CLEAN, HEAT, COOL)
+HELD_OUT_PER_STYLE = 2
+_FIRST_SCENE = 501
+
+Table = Mapping[tuple[str, str], str]
+"""(marker, object kind) -> the receptacle kind where houses with this marker keep it."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One kitchen: its marker and the furniture that it lacks."""
+
+    marker: str
+    missing: str
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The receptacle kinds of the room, one instance each, where things can be kept (the marker is extra)."""
+        return tuple(kind for kind in PLACES if kind != self.missing)
+
+    @property
+    def scene(self) -> int:
+        """A scene number of its own for each layout."""
+        return _FIRST_SCENE + MARKERS.index(self.marker) * len(FURNITURE) + FURNITURE.index(self.missing)
+
+
+def table(seed: int) -> Table:
+    """The conventions of a seed: every object kind has four different places in the four styles."""
+    rng = random.Random(f"{seed}/conventions")
+    return {
+        (marker, kind): place
+        for kind in OBJECTS
+        for marker, place in zip(MARKERS, rng.sample(PLACES, len(MARKERS)), strict=True)
+    }
+
+
+def layouts(seed: int) -> tuple[list[Layout], list[Layout]]:
+    """(layouts of train and valid_seen, held-out layouts), disjoint; the same number of each per style."""
+    rng = random.Random(f"{seed}/layouts")
+    known, held = [], []
+    for marker in MARKERS:
+        missing = rng.sample(FURNITURE, len(FURNITURE))
+        held += [Layout(marker, kind) for kind in missing[:HELD_OUT_PER_STYLE]]
+        known += [Layout(marker, kind) for kind in missing[HELD_OUT_PER_STYLE:]]
+    return known, held
+
+
+def _suitable(kind: str, task_type: str) -> bool:
+    return task_type == PICK or kind in assets.can(PROCESS[task_type][2])
+
+
+def _kept(kind: str, layout: Layout, homes: Table, follow: float, rng: random.Random) -> str | None:
+    """Where the room keeps a kind: its usual place with probability `follow`; None when the room lacks that place."""
+    home = homes[layout.marker, kind]
+    if home not in layout.kinds:
+        return None
+    if rng.random() < follow:
+        return home
+    return rng.choice([place for place in layout.kinds if place != home])
+
+
+def _room(layout: Layout) -> tuple[Receptacle, ...]:
+    kinds = sorted((*layout.kinds, layout.marker))
+    return tuple(Receptacle(thor_id(kind, i, 0.9, 1.0), kind, (4 * i, 2, 0, 30)) for i, kind in enumerate(kinds))
+
+
+def games(seed: int, split: str, number: int, *, follow: float = 0.95, distractors: int = 3) -> Iterator[Game]:
+    """`number` games of a split; task types in turn, layouts and objects at random.
+
+    `follow` is the share of things that are where the table says; `distractors` is how many other things lie about.
+    """
+    homes = table(seed)
+    known, held = layouts(seed)
+    for index in range(number):
+        rng = random.Random(f"{seed}/{split}/{index}")
+        yield _game(rng, split, index, held if split == "valid_unseen" else known, homes, follow, distractors)
+
+
+def _game(
+    rng: random.Random,
+    split: str,
+    index: int,
+    choices: Sequence[Layout],
+    homes: Table,
+    follow: float,
+    distractors: int,
+) -> Game:
+    task_type = TYPES[index % len(TYPES)]
+    for _ in count():
+        layout = rng.choice(choices)
+        target = rng.choice([kind for kind in OBJECTS if _suitable(kind, task_type)])
+        place = _kept(target, layout, homes, follow, rng)
+        parents = [kind for kind in layout.kinds if kind != place and target in assets.holds(kind)]
+        if place is not None and parents:
+            break
+    parent = rng.choice(parents)
+    placed = {target: place}
+    for kind in rng.sample(OBJECTS, len(OBJECTS)):
+        if len(placed) > distractors:
+            break
+        other = None if kind == target else _kept(kind, layout, homes, follow, rng)
+        if other is not None:
+            placed[kind] = other
+    room = _room(layout)
+    ids = {entry.kind: entry.id for entry in room}
+    things = tuple(Thing(thor_id(kind, i, 1.0, 1.0), kind, ids[placed[kind]]) for i, kind in enumerate(sorted(placed)))
+    return Game(split, index, task_type, target, parent, layout.scene, rng.randrange(2), (0, 0, 0, 30), room, things)

@@ -1,0 +1,132 @@
+"""Makes the mini ALFWorld data: games in the folder layout of the real download, written all at once.
+
+Why: the environment, the stock `AlfredTWEnv` and every experiment read mini and real data alike, so that everything
+can be tried offline. Invariants: the same seed and sizes give the same bytes on every machine; the data folder appears
+only when it is complete (a half-written one keeps another name), and data that this maker did not write is never
+replaced.
+Run: `mh-train data` with `data.maker=envs.alfworld.mini:generate`, or
+`python -m envs.alfworld.mini.generate ROOT [--variant conventions] [--seed 0]`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from envs.alfworld.mini import conventions, floorplans
+from envs.alfworld.mini.check import plays
+from envs.alfworld.mini.game import Game
+from envs.alfworld.mini.pddl import files
+from envs.base import EnvDataError
+
+DATA_FOLDER = "json_2.1.1"
+MANIFEST = "mini.json"
+VARIANTS: dict[str, Callable[..., Iterator[Game]]] = {"floorplans": floorplans.games, "conventions": conventions.games}
+
+
+def generate(
+    root: str | Path,
+    seed: int = 0,
+    *,
+    variant: str = "floorplans",
+    train: int = 480,
+    seen: int = 60,
+    unseen: int = 60,
+    check: int = 0,
+    **options: Any,
+) -> dict[str, Any]:
+    """Write the games of `variant` below `root/json_2.1.1/{train,valid_seen,valid_unseen}` and return a summary.
+
+    `train`, `seen` and `unseen` are the numbers of games; `options` go to the variant (`conventions.games`,
+    `floorplans.games`). Every game is solvable by construction (a plan is derived from its placement and stored as its
+    walkthrough); the first `check` games of each split are also played through the engine (-1: all).
+    The summary holds the settings, `games` (split -> number), `types` (split -> type -> number), `checked`, `digest`
+    (sha256 over all paths and bytes), `seconds`. Asking again for what is there already only returns its summary.
+    Raises EnvDataError when `root` holds data that is not this maker's.
+    """
+    if variant not in VARIANTS:
+        raise ValueError(f"Unknown variant {variant!r}; choose one of {', '.join(VARIANTS)}")
+    root = Path(root)
+    settings = {"variant": variant, "seed": seed, "train": train, "seen": seen, "unseen": unseen, **options}
+    data = root / DATA_FOLDER
+    made = _made_before(data)
+    if made is not None and made["settings"] == settings:
+        return made
+    started = time.monotonic()
+    draft = root / f".{DATA_FOLDER}.part"
+    shutil.rmtree(draft, ignore_errors=True)
+    digest = hashlib.sha256()
+    types: dict[str, Counter[str]] = {}
+    checked = 0
+    for split, number in (("train", train), ("valid_seen", seen), ("valid_unseen", unseen)):
+        counts = types.setdefault(split, Counter())
+        for game in VARIANTS[variant](seed, split, number, **options):
+            _write(draft, game, digest)
+            if counts.total() < check or check < 0:
+                plays(draft / game.folder / "game.tw-pddl")
+                checked += 1
+            counts[game.type] += 1
+    summary = {
+        "settings": settings,
+        "games": {split: counts.total() for split, counts in types.items()},
+        "types": {split: dict(sorted(counts.items())) for split, counts in types.items()},
+        "checked": checked,
+        "digest": digest.hexdigest(),
+        "seconds": round(time.monotonic() - started, 2),
+    }
+    _publish(draft, data, summary)
+    return summary
+
+
+def _made_before(data: Path) -> dict[str, Any] | None:
+    manifest = data / MANIFEST
+    if manifest.exists():
+        return json.loads(manifest.read_text(encoding="utf-8"))
+    if data.exists():
+        raise EnvDataError(f"{data} holds data that the mini generator did not write; choose another data.root")
+    return None
+
+
+def _write(draft: Path, game: Game, digest: Any) -> None:
+    folder = draft / game.folder
+    folder.mkdir(parents=True)
+    for name, text in files(game).items():
+        data = text.encode()
+        digest.update(f"{game.folder}/{name}\0{len(data)}\0".encode())
+        digest.update(data)
+        with open(folder / name, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _publish(draft: Path, data: Path, summary: dict[str, Any]) -> None:
+    """Complete the draft with its manifest and put it in place of older games."""
+    with open(draft / MANIFEST, "w", encoding="utf-8") as file:
+        json.dump(summary, file, indent=1, sort_keys=True)
+        file.flush()
+        os.fsync(file.fileno())
+    shutil.rmtree(data, ignore_errors=True)
+    draft.rename(data)
+
+
+def main() -> None:
+    """The command line of this module."""
+    parser = argparse.ArgumentParser(description="Generate mini ALFWorld games.")
+    parser.add_argument("root")
+    parser.add_argument("--variant", default="floorplans", choices=sorted(VARIANTS))
+    for name, default in (("seed", 0), ("train", 480), ("seen", 60), ("unseen", 60), ("check", 0)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    print(json.dumps(generate(**vars(parser.parse_args())), indent=1))
+
+
+if __name__ == "__main__":
+    main()
