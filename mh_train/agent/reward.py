@@ -20,9 +20,11 @@ def score_trajectory(trajectory: Trajectory, config: RewardConfig, memory_availa
 
     R_format is the mean of up to three parts, each 0 or 1 over the whole episode: `protocol` (every act and reconstruct
     turn well formed), `retrieval` (between min and max retrievals; left out unless `memory_available`, that is unless
-    the policy itself may ask: `EpisodeSpec.may_ask`), `english` (see `is_english`; left out when switched off).
+    the policy itself may ask: `EpisodeSpec.may_ask`), `english` (see `is_english`; left out when switched off). What an
+    external reconstructor wrote is not the policy's and is not judged.
     """
-    turns = [turn for turn in trajectory.turns if turn.kind in ("act", "reconstruct")]
+    own = ("act",) if trajectory.memory_mode == "external" else ("act", "reconstruct")
+    turns = [turn for turn in trajectory.turns if turn.kind in own]
     parts = {"protocol": float(all(turn.well_formed for turn in turns))}
     if memory_available:
         parts["retrieval"] = float(config.min_retrievals <= len(trajectory.retrievals) <= config.max_retrievals)

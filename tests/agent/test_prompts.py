@@ -209,4 +209,11 @@ def test_any_text_renders_within_any_limit(make_prompts, hits, goal, observation
 def test_the_head_of_the_observation_is_never_shorter_than_promised(make_prompts):
     page = "x" * 5000
     text = make_prompts("compact", prompt_tokens=8).act(replace(START, observation=page)).messages[-1]["content"]
-    assert "x" * (LEAST_TEXT * 2 // 3) in text
+    head, tail = text.split("now ")[1].split("\n")[0].split(" ... ")
+    assert (len(head), len(tail)) == (LEAST_TEXT * 2 // 3, LEAST_TEXT - LEAST_TEXT * 2 // 3)
+
+
+def test_an_episode_cut_to_one_step_keeps_the_first(make_prompts):
+    whole = make_prompts("compact").distill(replace(episode(), steps=list(STEPS[:2])), 1)
+    text = make_prompts("compact").distill(replace(episode(), steps=list(STEPS[:2])), 1, limit=len(whole.ids) - 1)
+    assert text.shortened and f"saw {ROOM}" in text.messages[-1]["content"]

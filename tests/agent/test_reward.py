@@ -71,6 +71,14 @@ def test_failure_keeps_only_the_format_reward(score):
     assert score(ASK, PRINCIPLE, LOOK)[0] == pytest.approx(0.1)
 
 
+def test_a_partial_score_is_not_success(kitchen, make_prompts, make_spec, script, shelf, hits):
+    trajectory = asyncio.run(
+        run_episode(make_spec(), kitchen, script([ASK, PRINCIPLE, WIN]), make_prompts(), shelf(hits))
+    )
+    trajectory.won, trajectory.score = False, 0.75
+    assert score_trajectory(trajectory, RewardConfig(), True) == pytest.approx(0.1)
+
+
 def test_other_languages_cost_one_part_not_the_whole_mark(score):
     _, parts = score(ASK, "Kühle den Apfel.", "<think>冰箱</think><action>go to fridge 1</action>")
     assert parts["english"] == 0.0 and parts["format"] == pytest.approx(2 / 3)
@@ -111,6 +119,11 @@ def test_quoted_product_text_inside_an_action_is_not_judged():
     assert is_english("<think>the red one</think><action>click[红色 кот]</action>")
     assert not is_english("<think>the red one</think><retrieve_memory>红色</retrieve_memory>")
     assert not is_english("<action>click[红色]")
+
+
+def test_an_external_reconstructor_is_not_judged(score):
+    assert score(ASK, "<EMPTY> weil", WIN, use="external")[1]["format"] == 1.0
+    assert score(ASK, "冰箱", WIN, use="external")[1]["format"] == 1.0
 
 
 def test_weights_and_bounds_are_config(score):
