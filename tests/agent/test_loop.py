@@ -171,9 +171,9 @@ def test_a_principle_cut_at_the_token_limit_guides_but_is_not_clean(
 
 
 def test_shortened_prompts_are_counted(kitchen, make_prompts, make_spec, script, shelf, hits):
-    prompts = make_prompts("compact", prompt_tokens=30)
+    prompts = make_prompts("compact", prompt_tokens=15)
     trajectory = asyncio.run(run_episode(make_spec(horizon=2), kitchen, script([LOOK]), prompts, shelf(hits)))
-    assert trajectory.shortened_prompts == 2 and all(len(turn.prompt_ids) <= 30 for turn in trajectory.turns)
+    assert trajectory.shortened_prompts == 2 and all(len(turn.prompt_ids) <= 15 for turn in trajectory.turns)
 
 
 def test_memory_use_without_a_reader_is_refused(kitchen, make_prompts, make_spec, script):
