@@ -1,7 +1,7 @@
 """Advantages from the rewards of a group: GRPO (MemHarness eq. 7), RLOO, Dr. GRPO (SPEC 3).
 
-Why: statistics are taken over the G trajectories of a task, never over turn rows, so that a long episode does not weigh more.
-Invariant: the advantages of a group sum to zero; a group without spread gets zeros.
+Why: statistics are taken over the G trajectories of a task, never over turn rows, so that long episodes do not weigh
+more. Invariant: the advantages of a group sum to zero; a group without spread gets zeros.
 A further estimator is one function in `ESTIMATORS`: (trajectories of one group, their rewards) -> one value per
 trajectory, or one sequence of per-turn values per trajectory.
 """
@@ -32,8 +32,8 @@ def rloo(group: Sequence[Trajectory], rewards: Sequence[float]) -> list[Advantag
 
 
 def dr_grpo(group: Sequence[Trajectory], rewards: Sequence[float]) -> list[Advantage]:
-    """A_i = R_i - mean, no division by the spread (arXiv 2503.20783). The loss' token mean has no length bias to undo."""
-    return [value for value in _centred(rewards)]
+    """A_i = R_i - mean, without the division by the spread (arXiv 2503.20783)."""
+    return list(_centred(rewards))
 
 
 ESTIMATORS: dict[str, Callable[[Sequence[Trajectory], Sequence[float]], list[Advantage]]] = {

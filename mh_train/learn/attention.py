@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -55,7 +56,7 @@ def packed_attention_forward(
 
 @contextmanager
 def packed_attention(model: nn.Module) -> Iterator[None]:
-    """Switch a transformers (or peft) model to packed attention, and back at the end: engines generate with the same object."""
+    """Packed attention for a transformers (or peft) model, undone at the end: engines generate with the same object."""
     base = base_model(model)
     before = base.config._attn_implementation
     base.set_attn_implementation(PACKED)
@@ -84,7 +85,7 @@ def _grouped_sdpa(
 ) -> Tensor:
     """(T, H, D), (T, H_kv, D) x2 -> (T, H, D). Padding sits behind each row's end, where a causal query never looks."""
     cuts = boundaries.tolist()
-    starts, lengths = cuts[:-1], [b - a for a, b in zip(cuts, cuts[1:], strict=False)]
+    starts, lengths = cuts[:-1], [end - start for start, end in pairwise(cuts)]
     outputs, sources = [], []
     for rows in length_groups(lengths):
         longest = lengths[rows[0]]

@@ -28,6 +28,7 @@ from mh_train.learn.logprobs import MicroBatch, Scorer, pack
 from mh_train.learn.lora import has_lora
 from mh_train.learn.loss import policy_loss
 from mh_train.learn.pack import plan
+from mh_train.learn.precision import computing_in, promote_trained
 from mh_train.learn.rows import Row, digest
 from mh_train.learn.totals import Totals
 
@@ -60,22 +61,18 @@ class Learner:
     def __init__(self, model: nn.Module, config: LearnConfig, accelerator: Accelerator, seed: int = 0) -> None:
         self.model: Any = model.to(accelerator.device)
         self.config, self.accelerator, self.seed = config, accelerator, seed
-        self.dtype = next(model.parameters()).dtype
-        if self.dtype is torch.float16:
-            raise LearnError("model.dtype=float16 overflows in training; set model.dtype=bfloat16 or float32.")
         self.reference: Any = None
         if config.kl > 0 and not has_lora(model):
             self.reference = copy.deepcopy(self.model).requires_grad_(False).eval()
+        self.dtype = promote_trained(model)
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        for parameter in trained:
-            parameter.data = parameter.data.to(torch.promote_types(parameter.dtype, torch.float32))
         betas = (config.betas[0], config.betas[1])
         optimizer = torch.optim.AdamW(trained, lr=config.lr, betas=betas, weight_decay=config.weight_decay)
         self.scorer, self.optimizer = accelerator.prepare(Scorer(model), optimizer)
         self.optimizer_steps = 0
 
     def update(self, rows: Sequence[Row], update_index: int, temperature: float = 1.0) -> dict[str, float]:
-        """One pass over the rows; metrics `learn/...` and `time/...`. `temperature` is the one the rows were sampled at.
+        """One pass over the rows, sampled at `temperature`; metrics `learn/...` and `time/...`.
 
         Raises `LearnError` when ranks hold different rows, or a gradient is not finite (that step is not taken).
         """
@@ -98,9 +95,8 @@ class Learner:
         }
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """The precision the model was loaded in; float32 and float64 models run as they are."""
-        half = self.dtype is torch.bfloat16
-        return torch.autocast(self.accelerator.device.type, self.dtype) if half else nullcontext()
+        """The precision the model was loaded in; an engine that shares the model object generates under it too."""
+        return computing_in(self.dtype, self.accelerator.device)
 
     def state_dict(self) -> dict[str, Any]:
         """Trained weights, optimizer and step count: all that `update` changes."""
@@ -140,7 +136,7 @@ class Learner:
         return minibatches
 
     def _score(self, minibatch: Minibatch, changed: bool, temperature: float) -> list[Micro]:
-        """pi_old and pi_ref of a minibatch, without gradient. The first minibatch meets pi_old itself (`changed` False)."""
+        """pi_old and pi_ref of a minibatch, without gradient; the first one (`changed` False) meets pi_old itself."""
         self.model.eval()
         device, dtype = self.accelerator.device, torch.promote_types(self.dtype, torch.float32)
         micros = []

@@ -1,7 +1,7 @@
 """Log-probs of completion tokens under the policy, from packed micro-batches.
 
-Why: completions are about a tenth of the tokens and a vocabulary is large, so the language-model head runs on the positions
-that predict a completion token only, in chunks that are recomputed in the backward pass.
+Why: completions are about a tenth of the tokens and a vocabulary is large, so the language-model head runs on the
+positions that predict a completion token only, in chunks that are recomputed in the backward pass.
 Invariant: `use_cache=False` and no attention mask; with a cache transformers lets packed rows attend to each other.
 """
 

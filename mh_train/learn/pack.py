@@ -1,8 +1,8 @@
 """Plan, then compute: which rows share a micro-batch, on which rank (DESIGN decisions 2 and 3).
 
 Why: padding wastes half the work, and ranks with different numbers of micro-batches dead-lock a sharded model.
-Invariants: every row is in exactly one bin; every rank holds equally many bins; a bin exceeds the token budget only when it
-is a single row; the plan is a pure function of the lengths, so every rank computes the same one without talking.
+Invariants: every row is in exactly one bin; every rank holds equally many bins; a bin exceeds the token budget only
+when it is a single row; the plan is a pure function of the lengths, so every rank computes the same one without talking.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Training rows: every trainable turn of a trajectory, carrying that trajectory's advantage (SPEC 3).
 
 Why: prompts are rendered afresh each turn, so a turn - not a conversation - is what the policy is trained on.
-Invariant: token ids and log-probs are the engine's own, never re-tokenised; a row always has at least one completion token.
+Invariant: token ids and log-probs are the engine's own, never re-tokenised; a row has at least one completion token.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sums over the micro-batches of one update on this rank, made into metrics over all ranks with one exchange.
 
-Why: means of means are wrong when micro-batches differ in size. Invariant: `learn/loss` and `learn/pg_loss` are means over
-every completion token of the minibatches (silent rows count as 0); the other figures are means over computed tokens.
+Why: means of means are wrong when micro-batches differ in size. Invariant: `learn/loss` and `learn/pg_loss` are means
+over every completion token of the minibatches (silent rows count as 0); the others are means over computed tokens.
 """
 
 from __future__ import annotations

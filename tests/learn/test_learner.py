@@ -57,7 +57,7 @@ class Recorder:
 
 
 def recorded_update(config: LearnConfig, rows: list[Row], accelerator) -> tuple[Recorder, dict, object, object]:
-    """Start policy = reference; other weights are loaded before the update, so that pi, pi_old and pi_ref all differ."""
+    """The start policy is the reference; other weights are loaded then, so that pi, pi_old and pi_ref all differ."""
     start, old = tiny_model(torch.float64, 0), tiny_model(torch.float64, 1)
     learner = Learner(copy.deepcopy(start), config, accelerator, seed=5)
     learner.model.load_state_dict(old.state_dict())
