@@ -1,8 +1,8 @@
 """Text <-> token ids of a Hugging Face tokenizer, through its chat template.
 
 Why: prompts are rendered once, as ids, and every engine completes ids; nobody else touches a tokenizer.
-Invariant: `encode` ends exactly where the assistant's answer starts, and no special token is added behind the template's
-back, so a prompt is the same ids in the rollout, in the cold start and in a server.
+Invariant: `encode` ends exactly where the assistant's answer starts, and no special token is added behind the
+template's back, so a prompt is the same ids in the rollout, in the cold start and in a server.
 """
 
 from __future__ import annotations

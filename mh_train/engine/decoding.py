@@ -167,8 +167,8 @@ class _Batch:
         tokens, logprobs = self.tokens.tolist(), self.logprobs.tolist()
         if not bool(torch.isfinite(self.logprobs).all()):
             raise EngineError(
-                "The model's logits are not finite; its weights have diverged. Resume from an earlier checkpoint with a "
-                "lower learning rate."
+                "The model's logits are not finite; its weights have diverged. Resume from an earlier checkpoint with "
+                "a lower learning rate."
             )
         watched, stopped = self.watched.tolist(), self.stopped.tolist()
         return [

@@ -27,34 +27,37 @@ class RowsLayer(CacheLayerMixin):
     def __init__(self, rows: int, prompt: int) -> None:
         super().__init__()
         self.rows, self.capacity, self.length = rows, prompt + BLOCK, prompt
+        self.key_buffer = self.value_buffer = torch.empty(0)
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         """Allocate from the shape of the first states that arrive."""
-        self.keys = key_states.new_zeros(self.rows, key_states.shape[1], self.capacity, key_states.shape[3])
-        self.values = value_states.new_zeros(self.rows, value_states.shape[1], self.capacity, value_states.shape[3])
+        self.key_buffer = key_states.new_zeros(self.rows, key_states.shape[1], self.capacity, key_states.shape[3])
+        self.value_buffer = value_states.new_zeros(
+            self.rows, value_states.shape[1], self.capacity, value_states.shape[3]
+        )
         self.is_initialized = True
 
     def put(self, rows: slice, key_states: Tensor, value_states: Tensor) -> None:
         """Store the prompt states of some rows, from column 0."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
-        self.keys[rows, :, : key_states.shape[2]] = key_states
-        self.values[rows, :, : value_states.shape[2]] = value_states
+        self.key_buffer[rows, :, : key_states.shape[2]] = key_states
+        self.value_buffer[rows, :, : value_states.shape[2]] = value_states
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """Append one column per new token; views of everything so far."""
         end = self.length + key_states.shape[2]
         if end > self.capacity:
-            self.keys, self.values = _longer(self.keys), _longer(self.values)
-            self.capacity = self.keys.shape[2]
-        self.keys[:, :, self.length : end] = key_states
-        self.values[:, :, self.length : end] = value_states
+            self.key_buffer, self.value_buffer = _longer(self.key_buffer), _longer(self.value_buffer)
+            self.capacity = self.key_buffer.shape[2]
+        self.key_buffer[:, :, self.length : end] = key_states
+        self.value_buffer[:, :, self.length : end] = value_states
         self.length = end
-        return self.keys[:, :, :end], self.values[:, :, :end]
+        return self.key_buffer[:, :, :end], self.value_buffer[:, :, :end]
 
     def take(self, rows: Tensor) -> None:
         """Keep only some rows (m,)."""
-        self.keys, self.values = self.keys[rows], self.values[rows]
+        self.key_buffer, self.value_buffer = self.key_buffer[rows], self.value_buffer[rows]
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """(columns after `query_length` more, offset) for transformers' masks."""
@@ -73,16 +76,19 @@ class RowsCache(Cache):
     """All layers of a batch whose prompts are at most `prompt` tokens long."""
 
     def __init__(self, layers: int, rows: int, prompt: int) -> None:
-        super().__init__(layers=[RowsLayer(rows, prompt) for _ in range(layers)])
+        self.stores = [RowsLayer(rows, prompt) for _ in range(layers)]
+        super().__init__(layers=list(self.stores))
 
     def put(self, rows: slice, prefilled: DynamicCache) -> None:
         """Take over the prompt states of some rows."""
-        for mine, theirs in zip(self.layers, prefilled.layers, strict=True):
+        for mine, theirs in zip(self.stores, prefilled.layers, strict=True):
+            assert isinstance(theirs, DynamicLayer)  # `count_layers` let no other through
+            assert theirs.keys is not None and theirs.values is not None
             mine.put(rows, theirs.keys, theirs.values)
 
     def take(self, rows: Tensor) -> None:
         """Keep only some rows (m,)."""
-        for layer in self.layers:
+        for layer in self.stores:
             layer.take(rows)
 
 

@@ -1,7 +1,7 @@
 """Random numbers that belong to a request: Philox4x32-10, keyed by the request and counted by token position.
 
-Why: a shared stream would make a sample depend on what else was running. Invariant: `uniforms(keys, t)[i]` is a function
-of `keys[i]` and `t` alone, on every machine (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3").
+Why: a shared stream would make a sample depend on what else was running. Invariant: `uniforms(keys, t)[i]` is a
+function of `keys[i]` and `t` alone, on every machine (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3").
 """
 
 from __future__ import annotations
@@ -32,4 +32,5 @@ def uniforms(keys: NDArray[np.uint64], position: int) -> NDArray[np.float64]:
     counters = np.zeros((len(keys), 4), dtype=np.uint64)
     counters[:, 0] = position
     words = philox(keys, counters)
-    return (((words[:, 0] << _SHIFT) | words[:, 1]) >> np.uint64(12)) * 2.0**-52
+    bits = ((words[:, 0] << _SHIFT) | words[:, 1]) >> np.uint64(12)
+    return bits.astype(np.float64) * 2.0**-52

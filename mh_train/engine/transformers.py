@@ -1,8 +1,8 @@
 """Generation with the trainer's own model object: dynamic batching of whatever is waiting.
 
 Why: on a CPU, or before vLLM is installed, episodes must still run as free coroutines while prompts are batched.
-Invariants: the weights are the trainer's, so `sync` has nothing to do; with `fixed_order` a batch starts only when every
-expected caller waits and its rows are ordered by content, so a run repeats bit for bit whatever the timing was.
+Invariants: the weights are the trainer's, so `sync` has nothing to do; with `fixed_order` a batch starts only when
+every expected caller waits and its rows are ordered by content, so a run repeats bit for bit whatever the timing was.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class TransformersEngine(Engine):
         batch = sorted(batch, key=lambda item: (-len(item[0].prompt_ids), item[0].noise, item[0].prompt_ids))
         for start in range(0, len(batch), self.max_batch):
             part = batch[start : start + self.max_batch]
-            task = asyncio.ensure_future(self._decode([request for request, _ in part]))
+            task = asyncio.create_task(self._decode([request for request, _ in part]))
             await asyncio.wait({task})
             error = task.exception()
             for number, (_, future) in enumerate(part):

@@ -1,0 +1,46 @@
+"""`engine.name` -> a running engine.
+
+Why: stages ask for an engine by its configuration and never import a backend.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from mh_train.config.schema import EngineConfig
+from mh_train.engine.base import Engine
+
+
+def make_engine(config: EngineConfig, model: Any = None, tokenizer: Any = None) -> Engine:
+    """The engine that `config.name` names.
+
+    `transformers` needs `model` and `tokenizer`; `api` takes the options of `ApiEngine` and the tokenizer; `scripted`
+    the option `policy` ("module:function"); `simulated` the fields of `Latency`. Raises `ValueError` for another name.
+    """
+    options = dict(config.options)
+    match config.name:
+        case "transformers":
+            from mh_train.engine.codec import HFCodec
+            from mh_train.engine.load import end_ids
+            from mh_train.engine.transformers import TransformersEngine
+
+            codec = HFCodec(tokenizer, end_ids(model))
+            engine: Engine = TransformersEngine(model, codec, config.max_batch, config.fixed_order, **options)
+        case "scripted":
+            from mh_train.engine.scripted import ScriptedEngine
+
+            module, _, function = options.pop("policy", "mh_train.engine.scripted:adversarial_policy").partition(":")
+            engine = ScriptedEngine(getattr(importlib.import_module(module), function), **options)
+        case "simulated":
+            from mh_train.engine.simulated import Latency, SimulatedEngine
+
+            engine = SimulatedEngine(Latency(**options))
+        case "api":
+            from mh_train.engine.api import ApiEngine
+            from mh_train.engine.codec import HFCodec
+
+            engine = ApiEngine(codec=HFCodec(tokenizer), **options)
+        case _:
+            raise ValueError(f"engine.name={config.name} is unknown; choose transformers, scripted, simulated or api.")
+    return engine
