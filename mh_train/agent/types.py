@@ -1,13 +1,13 @@
 """The nouns of an episode: turns, steps, retrievals, trajectories, and the memory an episode may ask.
 
 Why: rollout writes them, the learner and the bank read them, the run folder stores them as JSON lines.
-Invariant: everything here is plain data (JSON-able through `to_json` / `from_json`), free of environments and of torch.
+Invariant: everything here is plain data (`rollout.writer` writes it as JSON lines), free of environments and of torch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 TurnKind = Literal["act", "reconstruct", "distill", "verify", "induce"]
@@ -116,27 +116,3 @@ class Trajectory:
     memory_mode: str = "reconstruct"
     seconds: float = 0.0
     extra: dict[str, Any] = field(default_factory=dict)
-
-
-def to_json(trajectory: Trajectory) -> dict[str, Any]:
-    """A trajectory as plain JSON values; `from_json` gives an equal one back."""
-    return asdict(trajectory)
-
-
-def from_json(data: Mapping[str, Any]) -> Trajectory:
-    """The trajectory that `to_json` wrote (also after a JSON round trip). Raises `TypeError` on unknown fields."""
-    return Trajectory(
-        **{
-            **data,
-            "turns": [_tuples(Turn, turn) for turn in data["turns"]],
-            "steps": [_tuples(Step, step) for step in data["steps"]],
-            "retrievals": [
-                _tuples(Retrieval, {**one, "hits": [MemoryHit(**hit) for hit in one["hits"]]})
-                for one in data["retrievals"]
-            ],
-        }
-    )
-
-
-def _tuples(cls: Any, fields: Mapping[str, Any]) -> Any:
-    return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})

@@ -14,14 +14,7 @@ from mh_train.agent.types import MemoryHit, MemoryQuery, MemoryReader
 from mh_train.config.schema import MemoryConfig, Trigger, Use
 from mh_train.engine.base import noise_key
 from mh_train.evaluate.statistics import EvaluationError
-
-
-class EmptyMemory:
-    """A bank with nothing in it: every query finds nothing."""
-
-    async def retrieve(self, query: MemoryQuery) -> Sequence[MemoryHit]:
-        """No hits."""
-        return ()
+from mh_train.rollout.runner import EmptyMemory
 
 
 @dataclass(frozen=True)

@@ -4,53 +4,32 @@ Why: an evaluation that was killed continues with the cells it had not finished,
 policy, bank, panels and seeds writes the same bytes.
 Invariants: the bank's digest is the same before and after every cell; a finished cell is reused only when everything
 that decides its outcome is the same; `latency.jsonl` is the only file that holds times.
+Run: `mh-train eval`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from mh_train.agent.types import Trajectory
-from mh_train.evaluate.modes import Mode
+from envs.pool import EnvPool
+from mh_train.agent.prompts import Prompts
+from mh_train.agent.types import MemoryReader
+from mh_train.config.schema import RunConfig
+from mh_train.evaluate.modes import Mode, mode_of
 from mh_train.evaluate.results import Row, compare_modes, dropped_row, episode_row, summarise, task_values
 from mh_train.evaluate.statistics import EvaluationError, TaskValues
 from mh_train.files import write_atomic, write_jsonl
+from mh_train.rollout.panels import Panel
+from mh_train.rollout.play import RolloutResult, Voice, play
+from mh_train.rollout.rules import evaluation_rules
 
 EVAL_FILE = "eval.json"
 LATENCY_FILE = "latency.jsonl"
-
-
-class PanelTask(Protocol):
-    """A task of a panel."""
-
-    @property
-    def id(self) -> str:
-        """Unique within the panel."""
-
-    @property
-    def type(self) -> str:
-        """Its task type."""
-
-
-class TaskPanel(Protocol):
-    """A named, hashed, ordered list of tasks (`rollout.panels`)."""
-
-    @property
-    def name(self) -> str:
-        """The split it is from, or a name of its own."""
-
-    @property
-    def hash(self) -> str:
-        """Digest of the ordered task ids."""
-
-    @property
-    def tasks(self) -> Sequence[PanelTask]:
-        """In panel order."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +37,7 @@ class Cell:
     """One run over a panel: a mode and a sampling seed."""
 
     mode: Mode
-    panel: TaskPanel
+    panel: Panel
     seed: int
 
     @property
@@ -67,44 +46,63 @@ class Cell:
         return f"{self.panel.name}.{self.mode.name}.{self.seed}.jsonl"
 
 
-Play = Callable[[Cell], Awaitable[Sequence[Trajectory]]]
-"""Plays one episode per task of a cell's panel; tasks whose environment failed for good are missing from the answer."""
+@dataclass(frozen=True)
+class Parts:
+    """What the cells are played with. `voice` sees each episode's spec, so that `use` external can go to another model;
+    `sources` maps record ids to source states; `bank_digest` is asked before and after every cell."""
+
+    pool: EnvPool
+    prompts: Prompts
+    voice: Voice
+    reader: MemoryReader
+    sources: Mapping[str, str]
+    bank_digest: Callable[[], str]
+    expect: Callable[[int], None] = lambda callers: None
 
 
 async def evaluate(
-    cells: Sequence[Cell],
-    play: Play,
+    config: RunConfig,
+    panels: Sequence[Panel],
+    parts: Parts,
     folder: Path,
     about: Mapping[str, Any],
-    bank_digest: Callable[[], str],
-    on_cell: Callable[[Cell, Mapping[str, Any]], None] | None = None,
+    on_cell: Callable[[Cell, Mapping[str, Any]], None] = lambda cell, summary: None,
 ) -> dict[str, Any]:
-    """Run the cells that `folder/cells` does not hold yet, then write and return `folder/eval.json`.
+    """Play `evaluate.modes` x `evaluate.seeds` on the panels; write and return `folder/eval.json`.
 
-    `about` is everything else that decides the outcome (versions, policy digest, sampling, environment) and goes into
-    the file. `on_cell` hears the summary of each cell. Raises `EvaluationError` on an empty panel or a changed bank.
+    Cells that `folder/cells` already holds for the same settings are read, not played. `about` names what the config
+    does not know and the outcome depends on (versions, digest of the policy). `on_cell` hears every cell's summary.
+    Raises `EvaluationError` for unknown modes and for a bank that changed, `RolloutError` when nothing can be played.
     """
-    digest = bank_digest()
-    rows: dict[tuple[str, str], dict[int, list[Row]]] = {}
-    for cell in cells:
-        if not cell.panel.tasks:
-            raise EvaluationError(f"Panel {cell.panel.name} has no tasks; make its data first (`mh-train data`).")
-        identity = {**about, "bank": digest, "panel": cell.panel.hash, "seed": cell.seed, **_how(cell.mode)}
+    bank = parts.bank_digest()
+    known = {**about, "bank": bank, "settings": _settings(config)}
+    modes = [mode_of(name, config.memory) for name in config.evaluate.modes]
+    rows: dict[str, dict[str, dict[int, list[Row]]]] = {panel.name: {} for panel in panels}
+    for cell in [Cell(mode, panel, seed) for panel in panels for seed in config.evaluate.seeds for mode in modes]:
         path = folder / "cells" / cell.file
-        found = _finished(path, identity)
+        head = {**_how(cell.mode), "panel": cell.panel.hash, "seed": cell.seed, "digest": _digest(known)}
+        found = _finished(path, head)
         if found is None:
-            started = time.perf_counter()
-            trajectories = await play(cell)
-            if bank_digest() != digest:
+            played = await _play(config, cell, parts)
+            if parts.bank_digest() != bank:
                 raise EvaluationError("The bank changed during evaluation; give evaluation a read-only view of it.")
-            found = _rows(cell, trajectories)
-            write_jsonl(path, [identity, *found])
-            _note_latency(folder / LATENCY_FILE, cell, trajectories, time.perf_counter() - started)
-        rows.setdefault((cell.panel.name, cell.mode.name), {})[cell.seed] = found
-        if on_cell is not None:
-            on_cell(cell, summarise({cell.seed: found}))
-    result = {**about, "bank": digest, **_result(cells, rows)}
-    write_atomic(folder / EVAL_FILE, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+            found = _rows(cell, played)
+            write_jsonl(path, [head, *found])
+            _note_latency(folder / LATENCY_FILE, cell, played)
+        rows[cell.panel.name].setdefault(cell.mode.name, {})[cell.seed] = found
+        on_cell(cell, summarise({cell.seed: found}))
+    result = {
+        **known,
+        "seeds": list(config.evaluate.seeds),
+        "modes": {mode.name: _how(mode) for mode in modes},
+        "panels": {panel.name: {"hash": panel.hash, "tasks": len(panel.tasks)} for panel in panels},
+        "results": {panel: {mode: summarise(found) for mode, found in of.items()} for panel, of in rows.items()},
+        "comparisons": compare_modes(
+            {p.name: {mode: task_values(found, p.hash) for mode, found in rows[p.name].items()} for p in panels},
+            "success",
+        ),
+    }
+    write_atomic(folder / EVAL_FILE, json.dumps(result, indent=1, ensure_ascii=True) + "\n")
     return result
 
 
@@ -118,46 +116,59 @@ def read_values(folder: Path, panel: str, mode: str, metric: str = "success") ->
     return task_values(rows, result["panels"][panel]["hash"], metric)
 
 
-def _rows(cell: Cell, trajectories: Sequence[Trajectory]) -> list[Row]:
-    played = {trajectory.task_id: episode_row(trajectory) for trajectory in trajectories}
-    return [played.get(task.id) or dropped_row(task.id, task.type) for task in cell.panel.tasks]
+async def _play(config: RunConfig, cell: Cell, parts: Parts) -> RolloutResult:
+    label = f"eval-{cell.panel.name}-{cell.mode.name}-s{cell.seed}"
+    memory = cell.mode.wrap(parts.reader, parts.sources, cell.seed)
+    return await play(
+        evaluation_rules(config, cell.mode.use, cell.mode.trigger, cell.seed, label),
+        cell.panel.tasks,
+        parts.pool,
+        parts.prompts,
+        parts.voice,
+        lambda spec: memory,
+        parts.expect,
+    )
 
 
-def _finished(path: Path, identity: Mapping[str, Any]) -> list[Row] | None:
+def _rows(cell: Cell, played: RolloutResult) -> list[Row]:
+    rows = {trajectory.task_id: episode_row(trajectory) for trajectory in played.trajectories}
+    return [rows.get(task.id) or dropped_row(task.id, task.type) for task in cell.panel.tasks]
+
+
+def _finished(path: Path, head: Mapping[str, Any]) -> list[Row] | None:
     """The rows of a finished cell, or None when there are none from exactly these settings."""
     if not path.is_file():
         return None
-    head, *rows = _read(path)
-    return rows if head == json.loads(json.dumps(identity)) else None
+    found, *rows = _read(path)
+    return rows if found == head else None
 
 
 def _read(path: Path) -> list[Row]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def _note_latency(path: Path, cell: Cell, trajectories: Sequence[Trajectory], seconds: float) -> None:
+def _note_latency(path: Path, cell: Cell, played: RolloutResult) -> None:
     """Append how long a played cell took, in all and per episode."""
-    mean = sum(trajectory.seconds for trajectory in trajectories) / max(1, len(trajectories))
-    line = {"cell": cell.file, "seconds": seconds, "episodes": len(trajectories), "seconds_per_episode": mean}
+    times = {name: seconds for name, seconds in played.metrics.items() if name.startswith("time/")}
     with open(path, "a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
+        file.write(json.dumps({"cell": cell.file, **times}) + "\n")
+
+
+def _settings(config: RunConfig) -> dict[str, Any]:
+    """The settings that decide what an episode does, as plain values; no addresses, no secrets."""
+    env, memory = asdict(config.env), asdict(config.memory)
+    for name in ("workers", "timeout_s"):
+        env.pop(name)
+    for name in ("milvus", "verifier"):
+        memory.pop(name)
+    temperature = config.evaluate.temperature
+    settings = {"temperature": temperature, "prompt": asdict(config.prompt), "env": env, "memory": memory}
+    return json.loads(json.dumps(settings))
+
+
+def _digest(value: Mapping[str, Any]) -> str:
+    return hashlib.blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
 def _how(mode: Mode) -> dict[str, str]:
     return {"mode": mode.name, "use": mode.use.value, "trigger": mode.trigger.value}
-
-
-def _result(cells: Sequence[Cell], rows: Mapping[tuple[str, str], Mapping[int, Sequence[Row]]]) -> dict[str, Any]:
-    panels = {cell.panel.name: cell.panel for cell in cells}
-    values: dict[str, dict[str, TaskValues]] = {}
-    results: dict[str, dict[str, Any]] = {}
-    for (panel, mode), found in rows.items():
-        values.setdefault(panel, {})[mode] = task_values(found, panels[panel].hash)
-        results.setdefault(panel, {})[mode] = summarise(found)
-    return {
-        "panels": {name: {"hash": panel.hash, "tasks": len(panel.tasks)} for name, panel in panels.items()},
-        "modes": {cell.mode.name: _how(cell.mode) for cell in cells},
-        "seeds": sorted({cell.seed for cell in cells}),
-        "results": results,
-        "comparisons": compare_modes(values, "success"),
-    }

@@ -1,14 +1,12 @@
 """The episode loop does what SPEC 1 says, turn by turn."""
 
 import asyncio
-import json
 from dataclasses import replace
 
 import pytest
 
 from mh_train.agent.loop import run_episode
 from mh_train.agent.speaker import EngineSpeaker, TurnRequest
-from mh_train.agent.types import from_json, to_json
 from mh_train.engine.base import Completion, Engine, Sampling, noise_key
 
 LOOK = "<think>see</think><action>look</action>"
@@ -179,11 +177,6 @@ def test_shortened_prompts_are_counted(kitchen, make_prompts, make_spec, script,
 def test_memory_use_without_a_reader_is_refused(kitchen, make_prompts, make_spec, script):
     with pytest.raises(ValueError, match="give a MemoryReader"):
         asyncio.run(run_episode(make_spec(), kitchen, script([WIN]), make_prompts(), None))
-
-
-def test_a_trajectory_survives_json(play):
-    trajectory, _, _ = play([ASK, PRINCIPLE, LOOK, "gibberish", WIN])
-    assert from_json(json.loads(json.dumps(to_json(trajectory)))) == trajectory
 
 
 class Echo(Engine):

@@ -2,41 +2,28 @@
 
 import asyncio
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from envs.base import Observation, Task
+from envs.pool import EnvPool
 from envs.toy import ToyEnv
-from mh_train.agent.loop import EpisodeSpec, run_episode
 from mh_train.agent.prompts import Prompts
 from mh_train.agent.types import MemoryHit
-from mh_train.config.schema import MemoryConfig
+from mh_train.config.schema import EnvConfig, RunConfig
 from mh_train.engine.base import Completion, noise_key
-from mh_train.evaluate.modes import mode_of
 from mh_train.evaluate.results import compare_modes, summarise
-from mh_train.evaluate.runner import Cell, evaluate, read_values
+from mh_train.evaluate.runner import Parts, evaluate, read_values
 from mh_train.evaluate.statistics import EvaluationError, paired_bootstrap
 from mh_train.evaluate.table import comparison_rows, markdown, result_rows, terminal
+from mh_train.rollout.panels import make_panel
 
 HITS = [
     MemoryHit(f"m-{colour}", f"the {colour} key was in the {place}", "You are in the hall.")
     for colour, place in {"red": "cupboard", "blue": "desk", "green": "drawer", "white": "desk"}.items()
 ]
-ABOUT = {"versions": {"mh_train": "0"}, "model": "toy-expert", "temperature": 0.4, "horizon": 4}
-
-
-@dataclass(frozen=True)
-class ToyPanel:
-    """The toy's tasks of one split."""
-
-    name: str
-    tasks: tuple[Task, ...]
-
-    @property
-    def hash(self):
-        return f"{noise_key(*(task.id for task in self.tasks)):016x}"
+ABOUT = {"versions": {"mh_train": "0"}, "policy": "toy-expert"}
 
 
 class LengthCodec:
@@ -51,19 +38,6 @@ class ToyMemory:
 
     async def retrieve(self, query):
         return [hit for hit in HITS if hit.record_id.removeprefix("m-") in query.goal]
-
-
-class Slot:
-    """A toy environment in this process."""
-
-    def __init__(self, task):
-        self.env, self.task = ToyEnv(), task
-
-    async def reset(self) -> Observation:
-        return self.env.reset(self.task)
-
-    async def step(self, action: str) -> Observation:
-        return self.env.step(action)
 
 
 class ExpertSpeaker:
@@ -87,55 +61,47 @@ class ExpertSpeaker:
         return Completion((1,), (0.0,), text, "stop")
 
 
+def settings(modes=("memory", "none", "replay", "empty"), seeds=(0, 1), **changes):
+    config = RunConfig()
+    config.env = EnvConfig(name="toy", horizon=4, workers=0)
+    config.rollout.retries = 0
+    config.evaluate.modes, config.evaluate.seeds = list(modes), list(seeds)
+    config.evaluate.temperature = changes.get("temperature", 0.4)
+    return config
+
+
 def panels(n=12):
-    return [ToyPanel(split, tuple(ToyEnv.tasks(split)[:n])) for split in ("valid_seen", "valid_unseen")]
+    return [make_panel(ToyEnv, split, {}, limit=n) for split in ("valid_seen", "valid_unseen")]
 
 
-def cells(modes=("memory", "none", "replay", "empty"), seeds=(0, 1), n=12):
-    chosen = [mode_of(name, MemoryConfig()) for name in modes]
-    return [Cell(mode, panel, seed) for panel in panels(n) for seed in seeds for mode in chosen]
+class Voices:
+    """Fresh experts, and the labels of the cells they spoke in."""
+
+    def __init__(self):
+        self.cells = []
+
+    def __call__(self, spec):
+        cell = spec.id.rsplit("-g", 1)[0]
+        if cell not in self.cells:
+            self.cells.append(cell)
+        return ExpertSpeaker(noise_key(*spec.noise_parts))
 
 
-class Player:
-    """Plays cells for real and remembers which."""
+def run(folder, config=None, voices=None, digest=lambda: "bank-1", about=ABOUT, on=None, env="toy"):
+    async def play():
+        async with EnvPool(env, {}, workers=0, timeout_s=10) as pool:
+            prompts = Prompts("full", LengthCodec(), 4096, 3, "No memory applies.")
+            sources = {hit.record_id: hit.source_state for hit in HITS}
+            parts = Parts(pool, prompts, voices or Voices(), ToyMemory(), sources, digest)
+            return await evaluate(config or settings(), on or panels(), parts, Path(folder), about)
 
-    def __init__(self, lose=()):
-        self.played, self.lose = [], set(lose)
-
-    async def __call__(self, cell):
-        self.played.append(cell.file)
-        memory = cell.mode.wrap(ToyMemory(), {hit.record_id: hit.source_state for hit in HITS}, cell.seed)
-        prompts = Prompts("full", LengthCodec(), 4096, 3, "No memory applies.")
-        found = []
-        for task in cell.panel.tasks:
-            if task.id not in self.lose:
-                spec = EpisodeSpec(
-                    task.id,
-                    "toy",
-                    task.split,
-                    task.id,
-                    task.type,
-                    0,
-                    0,
-                    ("eval", cell.seed, task.id),
-                    horizon=4,
-                    use=cell.mode.use.value,
-                    trigger=cell.mode.trigger.value,
-                    lowercase_actions=True,
-                )
-                speaker = ExpertSpeaker(noise_key(cell.seed, task.id))
-                found.append(await run_episode(spec, Slot(task), speaker, prompts, memory))
-        return found
-
-
-def run(folder, chosen, player=None, digest=lambda: "bank-1", about=ABOUT):
-    return asyncio.run(evaluate(chosen, player or Player(), Path(folder), about, digest))
+    return asyncio.run(play())
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("eval")
-    return folder, run(folder, cells())
+    return folder, run(folder)
 
 
 def test_eval_json_names_panels_bank_versions_seeds_and_modes(finished):
@@ -143,6 +109,7 @@ def test_eval_json_names_panels_bank_versions_seeds_and_modes(finished):
     assert json.loads((folder / "eval.json").read_text()) == result
     assert result["panels"]["valid_seen"] == {"hash": panels()[0].hash, "tasks": 12}
     assert (result["bank"], result["seeds"], result["versions"]) == ("bank-1", [0, 1], {"mh_train": "0"})
+    assert result["settings"]["temperature"] == 0.4 and result["settings"]["env"]["horizon"] == 4
     assert list(result["modes"]) == ["memory", "none", "replay", "empty"]
     assert result["modes"]["replay"] == {"mode": "replay", "use": "replay", "trigger": "agentic"}
 
@@ -177,75 +144,91 @@ def test_the_first_mode_is_compared_with_every_other_on_every_panel(finished):
 
 def test_a_second_run_writes_the_same_bytes(finished, tmp_path):
     folder, _ = finished
-    run(tmp_path, cells())
+    run(tmp_path)
     names = sorted(path.relative_to(folder) for path in folder.rglob("*.json*") if path.name != "latency.jsonl")
     assert len(names) == 17
     for name in names:
         assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
 
 
+def test_times_are_kept_apart(finished):
+    folder, _ = finished
+    lines = [json.loads(line) for line in (folder / "latency.jsonl").read_text().splitlines()]
+    assert len(lines) == 16 and all(line["time/episode_s"] > 0 for line in lines)
+    assert "time" not in (folder / "eval.json").read_text().replace("timeout", "")
+
+
 def test_finished_cells_are_not_played_again(tmp_path):
-    first, second = Player(), Player()
-    run(tmp_path, cells(seeds=(0,)), first)
-    result = run(tmp_path, cells(seeds=(0, 1)), second)
-    assert len(first.played) == 8 and len(second.played) == 8 and not set(first.played) & set(second.played)
-    assert result["seeds"] == [0, 1]
-    third = Player()
-    assert run(tmp_path, cells(seeds=(0, 1)), third) == result and third.played == []
+    first, second, third = Voices(), Voices(), Voices()
+    run(tmp_path, settings(seeds=(0,)), first)
+    result = run(tmp_path, settings(), second)
+    assert len(first.cells) == len(second.cells) == 8 and not set(first.cells) & set(second.cells)
+    assert run(tmp_path, settings(), third) == result and third.cells == []
 
 
-@pytest.mark.parametrize("change", ["model", "bank", "panel"])
+@pytest.mark.parametrize("change", ["policy", "bank", "panel", "setting"])
 def test_a_cell_of_other_settings_is_played_again(tmp_path, change):
-    run(tmp_path, cells(seeds=(0,)))
-    player = Player()
-    if change == "model":
-        run(tmp_path, cells(seeds=(0,)), player, about={**ABOUT, "model": "another"})
+    once, voices = settings(seeds=(0,)), Voices()
+    run(tmp_path, once)
+    if change == "policy":
+        run(tmp_path, once, voices, about={**ABOUT, "policy": "another"})
     elif change == "bank":
-        run(tmp_path, cells(seeds=(0,)), player, digest=lambda: "bank-2")
+        run(tmp_path, once, voices, digest=lambda: "bank-2")
+    elif change == "panel":
+        run(tmp_path, once, voices, on=panels(6))
     else:
-        run(tmp_path, cells(seeds=(0,), n=6), player)
-    assert len(player.played) == 8
+        run(tmp_path, settings(seeds=(0,), temperature=0.5), voices)
+    assert len(voices.cells) == 8
 
 
 def test_a_killed_evaluation_keeps_its_finished_cells(tmp_path):
-    class Killed(Player):
-        async def __call__(self, cell):
-            if len(self.played) == 3:
+    class Killed(Voices):
+        def __call__(self, spec):
+            speaker = super().__call__(spec)
+            if len(self.cells) == 4:
                 raise KeyboardInterrupt
-            return await super().__call__(cell)
+            return speaker
 
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, cells(seeds=(0,)), Killed())
+        run(tmp_path, settings(seeds=(0,)), Killed())
     assert not (tmp_path / "eval.json").exists()
-    rest = Player()
-    run(tmp_path, cells(seeds=(0,)), rest)
-    assert len(rest.played) == 5
+    rest = Voices()
+    run(tmp_path, settings(seeds=(0,)), rest)
+    assert len(rest.cells) == 5
 
 
 def test_a_bank_that_changes_is_an_error_and_its_cell_is_not_kept(tmp_path):
     digests = iter(["before", "after"])
     with pytest.raises(EvaluationError, match="bank changed"):
-        run(tmp_path, cells(), digest=lambda: next(digests))
+        run(tmp_path, digest=lambda: next(digests))
     assert not list(tmp_path.rglob("*.jsonl"))
 
 
-def test_a_dropped_task_counts_as_a_failure_and_as_dropped(tmp_path):
-    lost = panels()[0].tasks[0].id
-    result = run(tmp_path, cells(modes=("memory",), seeds=(0,)), Player(lose=[lost]))
+def test_a_task_whose_environment_breaks_counts_as_a_failure_and_as_dropped(tmp_path):
+    whole = panels()[0]
+    broken = replace(whole, tasks=(replace(whole.tasks[0], data={}), *whole.tasks[1:]))
+    result = run(tmp_path, settings(modes=("memory",), seeds=(0,)), on=[broken])
     cell = result["results"]["valid_seen"]["memory"]
     assert cell["dropped"] == 1 and cell["episodes"] == 12
-    assert read_values(tmp_path, "valid_seen", "memory").values[lost] == 0.0
+    assert read_values(tmp_path, "valid_seen", "memory").values[whole.tasks[0].id] == 0.0
 
 
-def test_an_empty_panel_is_refused(tmp_path):
-    empty = replace(cells()[0], panel=ToyPanel("valid_seen", ()))
-    with pytest.raises(EvaluationError, match="has no tasks"):
-        run(tmp_path, [empty])
+def test_an_unknown_mode_is_refused(tmp_path):
+    with pytest.raises(EvaluationError, match="unknown"):
+        run(tmp_path, settings(modes=("magic",)))
+
+
+def test_no_secret_and_no_address_is_written(tmp_path):
+    config = settings(modes=("none",), seeds=(0,))
+    config.memory.milvus.uri, config.memory.milvus.token = "http://secret-host:1", "secret-token"
+    config.memory.verifier.endpoint.url = "http://secret-host:2"
+    run(tmp_path, config)
+    assert "secret" not in (tmp_path / "eval.json").read_text()
 
 
 def test_two_evaluations_are_compared_task_by_task(finished, tmp_path):
     folder, result = finished
-    run(tmp_path, cells(modes=("none",)))
+    run(tmp_path, settings(modes=("none",)))
     after, before = read_values(folder, "valid_unseen", "memory"), read_values(tmp_path, "valid_unseen", "none")
     listed = next(c for c in result["comparisons"] if c["panel"] == "valid_unseen" and c["b"] == "none")
     assert paired_bootstrap(after, before).difference == pytest.approx(listed["difference"])
@@ -262,7 +245,7 @@ def test_the_tables_show_every_mode_and_comparison(finished):
 
 
 def test_a_single_mode_and_seed_has_no_spread_and_no_comparison(tmp_path):
-    result = run(tmp_path, cells(modes=("memory",), seeds=(0,)))
+    result = run(tmp_path, settings(modes=("memory",), seeds=(0,)))
     assert result["comparisons"] == [] and "±" not in markdown(result)
     assert result["results"]["valid_seen"]["memory"]["success"]["std"] is None
 
