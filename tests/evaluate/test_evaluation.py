@@ -11,12 +11,17 @@ from envs.pool import EnvPool
 from envs.toy import ToyEnv
 from mh_train.agent.prompts import Prompts
 from mh_train.agent.types import MemoryHit
-from mh_train.config.schema import EnvConfig, RunConfig
+from mh_train.config.schema import EnvConfig, MemoryConfig, MilvusConfig, RunConfig
 from mh_train.engine.base import Completion, noise_key
+from mh_train.evaluate.modes import MODES
 from mh_train.evaluate.results import compare_modes, summarise
 from mh_train.evaluate.runner import Parts, evaluate, read_values
 from mh_train.evaluate.statistics import EvaluationError, paired_bootstrap
 from mh_train.evaluate.table import comparison_rows, markdown, result_rows, terminal
+from mh_train.memory.bank import Bank, add_event
+from mh_train.memory.embed import HashingEmbedder
+from mh_train.memory.reader import BankReader
+from mh_train.memory.records import Record
 from mh_train.rollout.panels import make_panel
 
 HITS = [
@@ -285,3 +290,30 @@ def test_summary_by_hand():
 
 def test_no_comparison_for_a_lonely_mode():
     assert compare_modes({}, "success") == []
+
+
+def test_a_real_bank_is_the_same_to_the_byte_after_every_mode(tmp_path):
+    memory = MemoryConfig(k=3, milvus=MilvusConfig(enabled=False))
+    bank = Bank(memory, HashingEmbedder(64), tmp_path / "bank")
+    for hit in HITS:
+        record = Record(hit.record_id, "toy", "fetch", hit.memory, source_state=hit.source_state)
+        [vector] = bank.embedder.encode([record.key_text()])
+        bank.apply([add_event(record, vector, 0, "test", "seed")])
+    bank.commit(0)
+    files = {path: path.read_bytes() for path in sorted((tmp_path / "bank").rglob("*")) if path.is_file()}
+    config = settings(modes=tuple(MODES), seeds=(0,))
+    config.memory = memory
+
+    async def play():
+        async with EnvPool("toy", {}, workers=0, timeout_s=10) as pool:
+            reader = BankReader(bank.view(), bank.embedder, memory)
+            sources = {record.id: record.source_state for record in bank.view().records}
+            prompts = Prompts("full", LengthCodec(), 4096, 3, "No memory applies.")
+            return await evaluate(
+                config, panels(), Parts(pool, prompts, Voices(), reader, sources, bank.digest), tmp_path / "eval", ABOUT
+            )
+
+    result = asyncio.run(play())
+    assert files and files == {path: path.read_bytes() for path in files}
+    assert result["bank"] == bank.digest() and all(record.usage.c_use == 0 for record in bank.records.values())
+    assert result["results"]["valid_seen"]["memory"]["accepted"]["mean"] > 0.5
