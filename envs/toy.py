@@ -38,7 +38,7 @@ class ToyEnv(TextEnv):
     def reset(self, task: Task) -> Observation:
         """Start in the hall, with nothing."""
         self._task, self._room, self._key, self._won = task, "hall", False, False
-        return self._see("You are in the hall. There is a drawer and a chest.", first=True)
+        return self._see(self._room_text(), first=True)
 
     def step(self, action: str) -> Observation:
         """One action; anything that is not admissible changes nothing."""
@@ -49,7 +49,7 @@ class ToyEnv(TextEnv):
     def _do(self, action: str) -> str:
         if action.startswith("go to "):
             self._room = action.removeprefix("go to ")
-            return f"You are in the {self._room}. There is a {PLACES[self._room]}."
+            return self._room_text()
         if action.startswith("search "):
             here = not self._key and self._task.data["room"] == self._room
             self._key = self._key or here
@@ -60,6 +60,9 @@ class ToyEnv(TextEnv):
             self._won = self._won or self._key
             return "The chest is open." if self._key else "The chest is locked and you have no key."
         return f"You are in the {self._room}. You have {'the key' if self._key else 'nothing'}."
+
+    def _room_text(self) -> str:
+        return f"You are in the {self._room}. There is a {PLACES[self._room]}{' and a chest' * (self._room == 'hall')}."
 
     def _admissible(self) -> tuple[str, ...]:
         moves = [f"go to {room}" for room in PLACES if room != self._room]
