@@ -121,9 +121,10 @@ def test_eval_json_names_panels_bank_versions_seeds_and_modes(finished):
 
 def test_summaries_hold_what_the_episodes_did(finished):
     _, result = finished
-    memory, none, empty = (result["results"]["valid_unseen"][name] for name in ("memory", "none", "empty"))
+    memory, none, replay, empty = result["results"]["valid_unseen"].values()
     assert memory["success"]["mean"] > none["success"]["mean"]
     assert (none["retrievals"]["mean"], empty["retrievals"]["mean"], empty["empty"]["mean"]) == (0.0, 1.0, 1.0)
+    assert (replay["replayed"]["mean"], replay["accepted"]["mean"]) == (pytest.approx(8 / 12), 0.0)
     assert memory["accepted"]["mean"] == pytest.approx(8 / 12) and memory["empty"]["mean"] == pytest.approx(4 / 12)
     assert memory["when_accepted"] == {"episodes": 16, "success": 1.0}
     assert memory["tasks"] == 12 and memory["episodes"] == 24 and memory["dropped"] == 0
