@@ -1,9 +1,8 @@
 """One slot of the ALFWorld engine: the planner holds the state, the game's grammar says it in words.
 
-Why: the same texts, commands, score and end as `textworld.envs.pddl.PddlEnv` under ALFWorld's wrappers, at a thirtieth
-of the CPU time per step (tests/parity, tests/bench).
-Invariant: an engine owns one copy of the planner; it may play any number of games, one after the other. Not
-thread-safe.
+Why: the same texts, commands, score and end as `textworld.envs.pddl.PddlEnv` under ALFWorld's wrappers, at a hundredth
+of the CPU time (tests/parity, tests/bench).
+Invariant: an engine owns one copy of the planner and plays one game at a time, any number in turn. Not thread-safe.
 
     engine = Engine()
     turn = engine.start(Games(None).get("…/game.tw-pddl"))
@@ -23,7 +22,6 @@ from envs.alfworld.state import Facts
 INTRO = (RuleName("intro"),)
 NOTHING = "Nothing happens."
 """The engine's answer to a command that is not admissible."""
-
 
 Actions = dict[str, tuple[Operator, int, int]]
 """command -> (operator, its number, how many effects it has)"""
@@ -52,9 +50,9 @@ class Engine:
         self._actions: Actions = {}
 
     def start(self, game: Game) -> Turn:
-        """Put `game` into its first state."""
+        """Put `game` into its first state. Raises `EnvDataError` for a broken grammar."""
+        self._game = None  # what the planner holds fits no game until the end of this method
         self._planner.load(game.sas)
-        self._game = game
         if game.opening is None:
             game.set_initial_state(self._planner.atoms())
             self._facts = game.initial_facts()
@@ -63,6 +61,7 @@ class Engine:
         else:
             self._facts = game.initial_facts()
             self._turn, self._actions = game.opening
+        self._game = game
         return self._turn
 
     def step(self, command: str) -> Turn:

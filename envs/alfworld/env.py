@@ -6,7 +6,6 @@ Invariant: `Observation.text` is the engine's text unchanged. Check with `mh-tra
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from envs.alfworld.data import SPLITS, TASK_TYPES, find_tasks
@@ -17,6 +16,7 @@ from envs.base import EnvDataError, Observation, Task, TextEnv
 
 _BANNER = "-= Welcome to TextWorld, ALFRED! =-"
 _TASK = "Your task is to:"
+_CACHE = "~/.cache/mh_train/alfworld"
 
 
 class AlfworldEnv(TextEnv):
@@ -60,9 +60,9 @@ class AlfworldEnv(TextEnv):
         return self._observe(self._engine.step(action))
 
     @classmethod
-    def expert(cls, seed: int, noise: float = 0.0, **options: Any) -> AlfworldExpert:
-        """An agent that searches; `noise` is its share of random admissible actions."""
-        return AlfworldExpert(seed, noise)
+    def expert(cls, seed: int, **options: Any) -> AlfworldExpert:
+        """An agent that explores; `seed` draws its search order where common sense has none."""
+        return AlfworldExpert(seed)
 
     def close(self) -> None:
         """Leave the planner's copy to the next slot of this process."""
@@ -81,12 +81,7 @@ class AlfworldEnv(TextEnv):
         )
 
 
-def _checked(**options: str | None) -> tuple[str | None, str | None]:
-    """(data, cache) from the options. Raises `ValueError` for any other."""
-    cache = os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "mh_train", "alfworld")
-    known = {"data": None, "cache": cache} | options
-    if len(known) > 2:
-        raise ValueError(
-            f"ALFWorld has the options data and cache, not {', '.join(sorted({*known} - {'data', 'cache'}))}."
-        )
-    return known["data"], known["cache"]
+def _checked(data: str | None = None, cache: str | None = _CACHE, **unknown: Any) -> tuple[str | None, str | None]:
+    if unknown:
+        raise ValueError(f"ALFWorld has the options data and cache, not {', '.join(sorted(unknown))}.")
+    return data, cache

@@ -62,7 +62,7 @@ class Game:
         self._path, self._grammar, self._sentence = path, grammar, sentence
         self._types: dict[str, str] = translation["objects"]
         self._parameters: dict[str, list[Variable]] = translation["actions"]
-        self._dynamic = frozenset(translation["dynamic"])
+        self._dynamic = {name for fact in translation["dynamic"] for name in (fact, f"not_{fact}")}
         self._facts: dict[Signature, set[Arguments]] = {}
         for name, pairs in translation["init"]:
             arguments = tuple((thing, kind) for thing, kind in pairs)

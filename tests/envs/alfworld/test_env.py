@@ -1,5 +1,6 @@
 """ALFWorld behind the contract: observations, errors that name the file, old data, slots in workers."""
 
+import asyncio
 import json
 
 import pytest
@@ -9,6 +10,7 @@ from envs.alfworld.env import AlfworldEnv
 from envs.alfworld.mini.game import LOOK, PICK, TASK_TYPES, walkthrough
 from envs.base import EnvDataError, Task
 from envs.check import check_env
+from envs.pool import EnvPool
 
 
 @pytest.fixture
@@ -81,6 +83,17 @@ def test_one_slot_plays_one_game_after_the_other(tmp_path, env):
     env.step("go to fridge 1")
     assert env.reset(second).goal == "look at mug under the desklamp"
     assert env.reset(first) == opening
+
+
+def test_a_worker_process_plays_the_same_game(tmp_path, cache, env):
+    start, commands = task(write_room(tmp_path, LOOK)), ["look", *walkthrough(room(LOOK))]
+
+    async def play():
+        async with EnvPool("alfworld", {"cache": cache}, workers=1, timeout_s=60) as pool:
+            slot = pool.slot()
+            return [await slot.reset(start), *[await slot.step(command) for command in commands]]
+
+    assert asyncio.run(play()) == [env.reset(start), *[env.step(command) for command in commands]]
 
 
 @pytest.mark.parametrize(
