@@ -297,7 +297,9 @@ def test_a_real_bank_is_the_same_to_the_byte_after_every_mode(tmp_path):
     memory = MemoryConfig(k=3, milvus=MilvusConfig(enabled=False))
     bank = Bank(memory, HashingEmbedder(64), tmp_path / "bank")
     for hit in HITS:
-        record = Record(hit.record_id, "toy", "fetch", hit.memory, source_state=hit.source_state)
+        record = Record(
+            id=hit.record_id, env="toy", task_type="fetch", content=hit.memory, source_state=hit.source_state
+        )
         [vector] = bank.embedder.encode([record.key_text()])
         bank.apply([add_event(record, vector, 0, "test", "seed")])
     bank.commit(0)
