@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -50,7 +51,7 @@ def packed_attention_forward(
         out = varlen_attn(
             q, k, v, boundaries, boundaries, longest, longest, scale=scaling, window_size=window, enable_gqa=True
         )
-        return out[None], None  # type: ignore[index]
+        return cast(Tensor, out)[None], None
     return _grouped_sdpa(q, k, v, cu_seq_lens_q, scaling, dropout, sliding_window)[None], None
 
 
@@ -83,30 +84,41 @@ def length_groups(lengths: list[int]) -> list[list[int]]:
 def _grouped_sdpa(
     q: Tensor, k: Tensor, v: Tensor, boundaries: Tensor, scaling: float | None, dropout: float, window: int | None
 ) -> Tensor:
-    """(T, H, D), (T, H_kv, D) x2 -> (T, H, D). Padding sits behind each row's end, where a causal query never looks."""
-    cuts = boundaries.tolist()
-    starts, lengths = cuts[:-1], [end - start for start, end in pairwise(cuts)]
-    outputs, sources = [], []
-    for rows in length_groups(lengths):
-        longest = lengths[rows[0]]
-        begin = torch.tensor([starts[r] for r in rows], device=q.device)[:, None]
-        size = torch.tensor([lengths[r] for r in rows], device=q.device)[:, None]
-        offset = torch.arange(longest, device=q.device)[None]
-        tokens = (begin + torch.minimum(offset, size - 1)).flatten()
-        sources.append(tokens[(offset < size).flatten()])
-        batch = [x.index_select(0, tokens).view(len(rows), longest, *x.shape[1:]).transpose(1, 2) for x in (q, k, v)]
+    """(T, H, D), (T, H_kv, D) x2 -> (T, H, D). Padding sits behind a row's end, where a causal query never looks."""
+    groups, place = _gather_plan(tuple(boundaries.tolist()), q.device)
+    outputs = []
+    for tokens in groups:
+        rows, longest = tokens.shape
         mask = None
         if window is not None and longest > window:
             square = torch.ones(longest, longest, dtype=torch.bool, device=q.device)
             mask = square.tril() & square.triu(1 - window)
-        out = scaled_dot_product_attention(
-            *batch, attn_mask=mask, is_causal=mask is None, dropout_p=dropout, scale=scaling, enable_gqa=True
+        query, key, value = (
+            x.index_select(0, tokens.flatten()).view(rows, longest, *x.shape[1:]).transpose(1, 2) for x in (q, k, v)
         )
-        outputs.append(out.transpose(1, 2).flatten(0, 1)[(offset < size).flatten()])
-    order = torch.cat(sources)
-    inverse = torch.empty_like(order)
-    inverse[order] = torch.arange(len(order), device=q.device)
-    return torch.cat(outputs).index_select(0, inverse)
+        out = scaled_dot_product_attention(
+            query, key, value, mask, dropout, is_causal=mask is None, scale=scaling, enable_gqa=True
+        )
+        outputs.append(out.transpose(1, 2).flatten(0, 1))
+    return torch.cat(outputs).index_select(0, place)
 
 
-AttentionInterface.register(PACKED, packed_attention_forward)  # no mask function: transformers then builds no mask
+@lru_cache(maxsize=4)  # every layer of a forward pass asks for the same plan
+def _gather_plan(cuts: tuple[int, ...], device: torch.device) -> tuple[list[Tensor], Tensor]:
+    """Cumulative lengths -> per group the token numbers (rows, longest), and where each token lands in their outputs."""
+    lengths = [end - start for start, end in pairwise(cuts)]
+    place = torch.empty(cuts[-1], dtype=torch.long, device=device)
+    groups, landed = [], 0
+    for rows in length_groups(lengths):
+        start = torch.tensor([cuts[row] for row in rows], device=device)[:, None]
+        size = torch.tensor([lengths[row] for row in rows], device=device)[:, None]
+        offset = torch.arange(lengths[rows[0]], device=device)[None]
+        tokens = start + torch.minimum(offset, size - 1)
+        real = offset < size
+        place[tokens[real]] = landed + real.flatten().nonzero().flatten()
+        groups.append(tokens)
+        landed += tokens.numel()
+    return groups, place
+
+
+AttentionInterface.register(PACKED, packed_attention_forward)  # without a mask function no mask is built

@@ -2,7 +2,7 @@
 
 Why: padding wastes half the work, and ranks with different numbers of micro-batches dead-lock a sharded model.
 Invariants: every row is in exactly one bin; every rank holds equally many bins; a bin exceeds the token budget only
-when it is a single row; the plan is a pure function of the lengths, so every rank computes the same one without talking.
+when it is a single row; the plan is a pure function of the lengths, so every rank computes the same one.
 """
 
 from __future__ import annotations

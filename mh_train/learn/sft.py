@@ -1,8 +1,8 @@
 """Cold start: supervised fine-tuning on completions, with TRL's `SFTTrainer` on pre-tokenised rows (SPEC 6).
 
 Why TRL: loop, schedule, accumulation and data parallelism are standard here. Rows of a batch are packed
-(`padding_free`) under this project's attention, and the language-model head runs on completion positions only: TRL's own
-loss scores every position where Triton is missing, half of a small model's time.
+(`padding_free`) under this project's attention, and the language-model head runs on completion positions only: TRL's
+own loss scores every position where Triton is missing, half of a small model's time.
 Invariants: prompts carry no loss; rows are never truncated; equal inputs and seed give equal weights on a CPU.
 """
 
@@ -95,7 +95,7 @@ class CompletionTrainer(SFTTrainer):
     """`SFTTrainer` whose head runs on the positions that predict a completion token."""
 
     def compute_loss(
-        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Tensor | None = None
+        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor:
         """Mean over the completion tokens of the whole batch; `inputs` are one packed row (1, T)."""
         labels = inputs.pop("labels")[0, 1:]

@@ -1,4 +1,4 @@
-"""Cold start on completions: it learns, prompts carry no loss, equal seeds give equal weights, nothing stays patched."""
+"""Cold start on completions: it learns, prompts carry no loss, seeds decide the weights, nothing stays patched."""
 
 import copy
 import random
