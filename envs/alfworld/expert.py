@@ -2,7 +2,7 @@
 
 Why: cold start needs trajectories with short thoughts, memory queries, reconstructions and distilled memories, worded
 in one way so that a small policy can learn to write them. Invariants: it reads observations and admissible commands
-alone; the same seed and observations give the same answers; without noise every action it names is admissible.
+alone; the same seed and observations give the same answers; every action it names is admissible.
 """
 
 from __future__ import annotations
@@ -35,12 +35,11 @@ class AlfworldExpert(Expert):
     """Plays one episode.
 
     It looks into plausible places first (surfaces before drawers), in rooms with a house style in random order, and
-    where guidance points before anything else. `noise` is the share of random admissible actions.
+    where guidance points before anything else.
     """
 
-    def __init__(self, seed: int, noise: float = 0.0) -> None:
+    def __init__(self, seed: int) -> None:
         self._rng = random.Random(seed)
-        self._noise = noise
         self._room: list[str] = []
         self._order: list[str] = []
         self._goal = Goal("", "", "")
@@ -55,10 +54,7 @@ class AlfworldExpert(Expert):
         self._notice(observation)
         if guidance:
             self._hint = self._place_in(guidance) or self._hint
-        thought, action = self._decide(observation.admissible)
-        if self._noise and self._rng.random() < self._noise:
-            return "try something", self._rng.choice(observation.admissible)
-        return thought, action
+        return self._decide(observation.admissible)
 
     def query(self, observation: Observation) -> str:
         """The object and, while the room is in view, what tells it from other rooms: `bread toaster`."""
@@ -114,8 +110,11 @@ class AlfworldExpert(Expert):
             self._holding = ""
             self._known[match.group(1)] = match.group(2)
         elif match := _PROCESSED.search(text):
-            if match.group(1) == self._goal.verb:
-                self._processed.add(match.group(2))
+            verb, thing = match.groups()
+            if verb == self._goal.verb:
+                self._processed.add(thing)
+            elif {verb, self._goal.verb} == {"heat", "cool"}:  # one undoes the other
+                self._processed.discard(thing)
         elif place := place_described(text):
             self._checked.add(place)
             self._known.update(dict.fromkeys(things_seen(text), place))

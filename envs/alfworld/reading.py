@@ -10,6 +10,8 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from envs.alfworld.mini.conventions import MARKERS
+
 _GOALS = (
     ("look", r"look at (?P<target>\w+) under the (?P<parent>\w+)"),
     ("look", r"examine the (?P<target>\w+) with the (?P<parent>\w+)"),
@@ -21,7 +23,7 @@ _GOALS = (
 _SEEN = re.compile(r"you see (.*?)\.(?:\s|$)", re.DOTALL)
 _NAME = re.compile(r"[a-z]+ \d+")
 _INSIDE = re.compile(r"(?:On the|The) ([a-z]+ \d+)(?:, you see| is open\. In it, you see)")
-_STYLE_MARKERS = ("coffeemachine", "garbagecan", "stoveburner", "toaster")
+_STYLE_MARKERS = tuple(kind.lower() for kind in MARKERS)
 APPLIANCES = {"clean": "sinkbasin", "heat": "microwave", "cool": "fridge"}
 
 

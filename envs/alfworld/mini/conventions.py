@@ -11,9 +11,8 @@ conventions can be met in training, because a style's other layouts have the pla
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import count
 
 from envs.alfworld.mini import assets
 from envs.alfworld.mini.game import CLEAN, COOL, HEAT, PICK, PROCESS, Game, Receptacle, Thing, thor_id
@@ -73,25 +72,6 @@ def layouts(seed: int) -> tuple[list[Layout], list[Layout]]:
     return known, held
 
 
-def _suitable(kind: str, task_type: str) -> bool:
-    return task_type == PICK or kind in assets.can(PROCESS[task_type][2])
-
-
-def _kept(kind: str, layout: Layout, homes: Table, follow: float, rng: random.Random) -> str | None:
-    """Where the room keeps a kind: its usual place with probability `follow`; None when the room lacks that place."""
-    home = homes[layout.marker, kind]
-    if home not in layout.kinds:
-        return None
-    if rng.random() < follow:
-        return home
-    return rng.choice([place for place in layout.kinds if place != home])
-
-
-def _room(layout: Layout) -> tuple[Receptacle, ...]:
-    kinds = sorted((*layout.kinds, layout.marker))
-    return tuple(Receptacle(thor_id(kind, i, 0.9, 1.0), kind, (4 * i, 2, 0, 30)) for i, kind in enumerate(kinds))
-
-
 def games(seed: int, split: str, number: int, *, follow: float = 0.95, distractors: int = 3) -> Iterator[Game]:
     """`number` games of a split; task types in turn, layouts and objects at random.
 
@@ -99,37 +79,33 @@ def games(seed: int, split: str, number: int, *, follow: float = 0.95, distracto
     """
     homes = table(seed)
     known, held = layouts(seed)
+    choices = held if split == "valid_unseen" else known
     for index in range(number):
         rng = random.Random(f"{seed}/{split}/{index}")
-        yield _game(rng, split, index, held if split == "valid_unseen" else known, homes, follow, distractors)
-
-
-def _game(
-    rng: random.Random,
-    split: str,
-    index: int,
-    choices: Sequence[Layout],
-    homes: Table,
-    follow: float,
-    distractors: int,
-) -> Game:
-    task_type = TYPES[index % len(TYPES)]
-    for _ in count():
+        task_type = TYPES[index % len(TYPES)]
         layout = rng.choice(choices)
-        target = rng.choice([kind for kind in OBJECTS if _suitable(kind, task_type)])
-        place = _kept(target, layout, homes, follow, rng)
-        parents = [kind for kind in layout.kinds if kind != place and target in assets.holds(kind)]
-        if place is not None and parents:
-            break
-    parent = rng.choice(parents)
-    placed = {target: place}
-    for kind in rng.sample(OBJECTS, len(OBJECTS)):
-        if len(placed) > distractors:
-            break
-        other = None if kind == target else _kept(kind, layout, homes, follow, rng)
-        if other is not None:
-            placed[kind] = other
-    room = _room(layout)
-    ids = {entry.kind: entry.id for entry in room}
-    things = tuple(Thing(thor_id(kind, i, 1.0, 1.0), kind, ids[placed[kind]]) for i, kind in enumerate(sorted(placed)))
-    return Game(split, index, task_type, target, parent, layout.scene, rng.randrange(2), (0, 0, 0, 30), room, things)
+        kept = [kind for kind in OBJECTS if homes[layout.marker, kind] in layout.kinds]
+        _, appliance, ability = PROCESS.get(task_type, ("", "", ""))
+        target = rng.choice([kind for kind in kept if not ability or kind in assets.can(ability)])
+        others = rng.sample([kind for kind in kept if kind != target], distractors)
+        placed = {kind: _place(homes[layout.marker, kind], layout, follow, rng) for kind in (target, *others)}
+        taken = (placed[target], appliance)
+        parent = rng.choice([kind for kind in layout.kinds if kind not in taken and target in assets.holds(kind)])
+        room, things = _room(layout, placed)
+        yield Game(split, index, task_type, target, parent, layout.scene, rng.randrange(2), (0, 0, 0, 30), room, things)
+
+
+def _place(home: str, layout: Layout, follow: float, rng: random.Random) -> str:
+    """The usual place with probability `follow`, else any other of the room."""
+    if rng.random() < follow:
+        return home
+    return rng.choice([kind for kind in layout.kinds if kind != home])
+
+
+def _room(layout: Layout, placed: Mapping[str, str]) -> tuple[tuple[Receptacle, ...], tuple[Thing, ...]]:
+    """The receptacles, each at a point of its own, and the things at their places."""
+    kinds = sorted((*layout.kinds, layout.marker))
+    ids = {kind: thor_id(kind, x, 0.9, 1.0) for x, kind in enumerate(kinds)}
+    room = tuple(Receptacle(ids[kind], kind, (4 * x, 2, 0, 30)) for x, kind in enumerate(kinds))
+    things = tuple(Thing(thor_id(kind, 0.0, 1.0, 1.0), kind, ids[place]) for kind, place in sorted(placed.items()))
+    return room, things

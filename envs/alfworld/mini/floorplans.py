@@ -1,8 +1,8 @@
 """Games of all six task types in the 120 floor plans that `alfworld` ships, split as ALFRED splits them.
 
 A floor plan gives receptacles with the points where one stands to use them (some share a point, as in the real games)
-and the kinds of things that occur. What the plans do not locate (stove burners, toaster, toilet, ...) gets a fixed place
-of its own. Objects are put at random where their kind fits, more often on surfaces than behind doors.
+and the kinds of things that occur. What the plans do not locate (stove burners, toaster, toilet, ...) gets a fixed
+place of its own. Objects are put anywhere where their kind fits.
 Invariants: a floor plan has the same receptacles in every game and for every seed; `valid_unseen` plays in ALFRED's
 held-out floor plans, the other splits never do.
 """
@@ -44,7 +44,6 @@ _ROOMS = {
     COOL: (_KITCHEN,),
 }
 _COPIES = {"StoveBurner": 4, "TowelHolder": 2}
-_SURFACE_WEIGHT = 3
 _OTHER_KINDS = (6, 12)
 """Fewest and most kinds of things, beside the wanted one, in a room."""
 
@@ -127,15 +126,12 @@ def _things(rng: random.Random, scene: int, task_type: str, target: str, parent:
         kinds[thing] = rng.randint(1, 2)
     if task_type == LOOK:
         kinds[LAMP] = 1
-    elsewhere = task_type in (PICK, TWO)
-    things = []
+    things: list[Thing] = []
     for kind, copies in sorted(kinds.items()):
-        places = [place for place in _places(scene, kind) if not (elsewhere and kind == target and place == parent)]
-        weights = [1 if place in assets.openable_kinds() else _SURFACE_WEIGHT for place in places]
+        barred = parent if kind == target and task_type in (PICK, TWO) else ""
+        spots = [entry for entry in room(scene) if entry.kind in _places(scene, kind) and entry.kind != barred]
         for copy in range(copies):
-            place = rng.choices(places, weights)[0]
-            spot = rng.choice([entry for entry in room(scene) if entry.kind == place])
-            things.append(Thing(thor_id(kind, len(things), 1.0, copy), kind, spot.id))
+            things.append(Thing(thor_id(kind, len(things), 1.0, copy), kind, rng.choice(spots).id))
     return tuple(things)
 
 

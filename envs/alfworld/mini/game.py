@@ -72,7 +72,8 @@ class Game:
 
 def engine_names(game: Game) -> dict[str, str]:
     """Id -> the name that the engine shows, e.g. `Cabinet|+01.00|...` -> `cabinet 2`."""
-    symbols = {entry.id: escape(entry.id).lower() for entry in (*game.receptacles, *game.things)}
+    ids = [place.id for place in game.receptacles] + [thing.id for thing in game.things]
+    symbols = {name: escape(name).lower() for name in ids}
     shown = shown_names(symbols.values())
     return {name: shown[symbol] for name, symbol in symbols.items()}
 

@@ -5,22 +5,23 @@ can be tried offline. Invariants: the same seed and sizes give the same bytes on
 only when it is complete (a half-written one keeps another name), and data that this maker did not write is never
 replaced.
 Run: `mh-train data` with `data.maker=envs.alfworld.mini:generate`, or
-`python -m envs.alfworld.mini.generate ROOT [--variant conventions] [--seed 0]`.
+`python -m envs.alfworld.mini ROOT [--variant conventions] [--seed 0]`.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from envs.alfworld.data import GAME_FILE
 from envs.alfworld.mini import conventions, floorplans
 from envs.alfworld.mini.check import plays
 from envs.alfworld.mini.game import Game
@@ -29,6 +30,8 @@ from envs.base import EnvDataError
 
 DATA_FOLDER = "json_2.1.1"
 MANIFEST = "mini.json"
+GENERATION = 1
+"""Raised whenever the same settings would give other games than before, so that old data is replaced."""
 VARIANTS: dict[str, Callable[..., Iterator[Game]]] = {"floorplans": floorplans.games, "conventions": conventions.games}
 
 
@@ -55,7 +58,8 @@ def generate(
     if variant not in VARIANTS:
         raise ValueError(f"Unknown variant {variant!r}; choose one of {', '.join(VARIANTS)}")
     root = Path(root)
-    settings = {"variant": variant, "seed": seed, "train": train, "seen": seen, "unseen": unseen, **options}
+    sizes = {"train": train, "valid_seen": seen, "valid_unseen": unseen}
+    settings = {"generation": GENERATION, "variant": variant, "seed": seed, **sizes, **options}
     data = root / DATA_FOLDER
     made = _made_before(data)
     if made is not None and made["settings"] == settings:
@@ -63,23 +67,17 @@ def generate(
     started = time.monotonic()
     draft = root / f".{DATA_FOLDER}.part"
     shutil.rmtree(draft, ignore_errors=True)
-    digest = hashlib.sha256()
-    types: dict[str, Counter[str]] = {}
-    checked = 0
-    for split, number in (("train", train), ("valid_seen", seen), ("valid_unseen", unseen)):
-        counts = types.setdefault(split, Counter())
-        for game in VARIANTS[variant](seed, split, number, **options):
-            _write(draft, game, digest)
-            if counts.total() < check or check < 0:
-                plays(draft / game.folder / "game.tw-pddl")
-                checked += 1
-            counts[game.type] += 1
+    games = {split: list(VARIANTS[variant](seed, split, number, **options)) for split, number in sizes.items()}
+    digest = _write(draft, [game for split in games.values() for game in split])
+    chosen = [game for split in games.values() for game in (split if check < 0 else split[:check])]
+    for game in chosen:
+        plays(draft / game.folder / GAME_FILE)
     summary = {
         "settings": settings,
-        "games": {split: counts.total() for split, counts in types.items()},
-        "types": {split: dict(sorted(counts.items())) for split, counts in types.items()},
-        "checked": checked,
-        "digest": digest.hexdigest(),
+        "games": {split: len(made) for split, made in games.items()},
+        "types": {split: dict(sorted(Counter(game.type for game in made).items())) for split, made in games.items()},
+        "checked": len(chosen),
+        "digest": digest,
         "seconds": round(time.monotonic() - started, 2),
     }
     _publish(draft, data, summary)
@@ -95,38 +93,31 @@ def _made_before(data: Path) -> dict[str, Any] | None:
     return None
 
 
-def _write(draft: Path, game: Game, digest: Any) -> None:
-    folder = draft / game.folder
-    folder.mkdir(parents=True)
-    for name, text in files(game).items():
-        data = text.encode()
-        digest.update(f"{game.folder}/{name}\0{len(data)}\0".encode())
-        digest.update(data)
-        with open(folder / name, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+def _write(draft: Path, games: Sequence[Game]) -> str:
+    """Write the files of all games below `draft`; the sha256 over their paths and bytes."""
+    digest = hashlib.sha256()
+    contents: list[tuple[Path, bytes]] = []
+    for game in games:
+        for name, text in files(game).items():
+            data = text.encode()
+            digest.update(f"{game.folder}/{name}\0{len(data)}\0".encode())
+            digest.update(data)
+            contents.append((draft / game.folder / name, data))
+    with ThreadPoolExecutor(8) as pool:  # the disk's waiting times overlap
+        list(pool.map(_save, *zip(*contents, strict=True)))
+    return digest.hexdigest()
+
+
+def _save(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _publish(draft: Path, data: Path, summary: dict[str, Any]) -> None:
     """Complete the draft with its manifest and put it in place of older games."""
-    with open(draft / MANIFEST, "w", encoding="utf-8") as file:
-        json.dump(summary, file, indent=1, sort_keys=True)
-        file.flush()
-        os.fsync(file.fileno())
+    _save(draft / MANIFEST, json.dumps(summary, indent=1, sort_keys=True).encode())
     shutil.rmtree(data, ignore_errors=True)
     draft.rename(data)
-
-
-def main() -> None:
-    """The command line of this module."""
-    parser = argparse.ArgumentParser(description="Generate mini ALFWorld games.")
-    parser.add_argument("root")
-    parser.add_argument("--variant", default="floorplans", choices=sorted(VARIANTS))
-    for name, default in (("seed", 0), ("train", 480), ("seen", 60), ("unseen", 60), ("check", 0)):
-        parser.add_argument(f"--{name}", type=int, default=default)
-    print(json.dumps(generate(**vars(parser.parse_args())), indent=1))
-
-
-if __name__ == "__main__":
-    main()

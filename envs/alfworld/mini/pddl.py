@@ -13,10 +13,8 @@ from functools import cache
 from envs.alfworld.mini import assets
 from envs.alfworld.mini.game import LOOK, Game, Point, escape, walkthrough
 
-_DOMAIN_CONSTANTS = {
-    "otype": ("KnifeType", "ButterKnifeType"),
-    "rtype": ("SinkBasinType", "MicrowaveType", "FridgeType"),
-}
+_NAMED_OTYPES = {"KnifeType", "ButterKnifeType"}
+_NAMED_RTYPES = {"SinkBasinType", "MicrowaveType", "FridgeType"}
 """Types that the domain's actions name and every problem must therefore declare."""
 
 
@@ -25,8 +23,8 @@ def _location(point: Point) -> str:
 
 
 def _declarations(game: Game) -> list[str]:
-    otypes = {f"{thing.kind}Type" for thing in game.things} | set(_DOMAIN_CONSTANTS["otype"])
-    rtypes = {f"{place.kind}Type" for place in game.receptacles} | set(_DOMAIN_CONSTANTS["rtype"])
+    otypes = {f"{thing.kind}Type" for thing in game.things} | _NAMED_OTYPES
+    rtypes = {f"{place.kind}Type" for place in game.receptacles} | _NAMED_RTYPES
     points = {place.point for place in game.receptacles} | {game.start}
     return [
         "agent1 - agent",
