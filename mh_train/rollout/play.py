@@ -144,6 +144,7 @@ class _Rollout:
             for worker in workers:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
+            expect(0)  # a coroutine that is cancelled before its first step never reaches its own `finally`
 
     def _specs(self) -> list[tuple[_Group, EpisodeSpec]]:
         """Every episode in (group, episode) order. A task that comes twice counts its episodes on, in noise only."""

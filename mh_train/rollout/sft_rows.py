@@ -54,7 +54,7 @@ def read_rows(path: Path, codec: Codec) -> list[SftRow]:
         for number, line in enumerate(file, 1):
             try:
                 rows += _from_json(json.loads(line), codec)
-            except (ValueError, TypeError, KeyError) as error:
+            except (ValueError, TypeError, KeyError, AttributeError) as error:
                 raise RolloutError(
                     f"{path} line {number} is no cold-start row ({type(error).__name__}: {error}); docs/data.md shows "
                     "the formats."

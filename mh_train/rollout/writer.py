@@ -33,7 +33,7 @@ def read_trajectories(path: Path) -> list[Trajectory]:
         for number, line in enumerate(file, 1):
             try:
                 found.append(from_json(json.loads(line)))
-            except (ValueError, TypeError, KeyError) as error:
+            except (ValueError, TypeError, KeyError, AttributeError) as error:
                 raise RolloutError(f"{path} line {number} is not a trajectory ({error}).") from error
     return found
 

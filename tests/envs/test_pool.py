@@ -1,7 +1,6 @@
 """The pool: the same answers from worker processes and from its in-process twin."""
 
 import asyncio
-import time
 from pathlib import Path
 
 import pytest
@@ -128,13 +127,13 @@ def test_the_event_loop_stays_free_while_workers_work():
             slot = pool.slot()
             await slot.reset(TASK)
             call = asyncio.create_task(slot.step("sleep 0.4"))
-            longest, before = 0.0, time.perf_counter()
+            turns = 0
             while not call.done():
                 await asyncio.sleep(0.005)
-                longest, before = max(longest, time.perf_counter() - before), time.perf_counter()
-            return longest
+                turns += 1
+            return turns
 
-    assert asyncio.run(run()) < 0.3
+    assert asyncio.run(run()) > 10
 
 
 def test_slots_spread_over_the_workers_and_are_released_once():
