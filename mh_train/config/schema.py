@@ -57,8 +57,7 @@ class Judging(str, Enum):
 
     off = "off"
     policy = "policy"
-    engine = "engine"  # another model, built by the stage
-    endpoint = "endpoint"  # an OpenAI-compatible server
+    engine = "engine"  # another model, `memory.verifier.engine` (an OpenAI-compatible server: name=api)
     runtime_status = "runtime_status"  # no model: only what the agent saw
 
 
@@ -197,16 +196,6 @@ class MilvusConfig:
 
 
 @dataclass
-class EndpointConfig:
-    url: str = ""  # base URL of an OpenAI-compatible server, such as http://host:8000/v1
-    model: str = ""
-    key_env: str = "OPENAI_API_KEY"  # environment variable that holds the key; may be unset
-    timeout_s: float = 120.0
-    concurrency: int = 16
-    retries: int = 2
-
-
-@dataclass
 class VerifierConfig:
     source: Judging = Judging.off
     scale: int = 5  # G: score tokens 1..G
@@ -220,7 +209,8 @@ class VerifierConfig:
     mask_status: bool = False  # hide the runtime status from the verifier
     max_tokens: int = 768
     prompt_tokens: int = 12288  # longer trajectories keep their head and tail
-    endpoint: EndpointConfig = field(default_factory=EndpointConfig)
+    engine: EngineConfig = field(default_factory=lambda: EngineConfig(name="api"))  # of source=engine
+    model_path: str = ""  # of source=engine with a local engine: HF folder or hub id
 
 
 @dataclass

@@ -71,7 +71,8 @@ class Bank:
         for event in events:
             self.state.apply(event)
             self.journal.append([event])
-            self._unmirrored.add(event.id)
+            if event.kind != "reject":
+                self._unmirrored.add(event.id)
             if "other" in event.data:
                 self._unmirrored.add(event.data["other"])
         if events:

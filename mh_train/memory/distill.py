@@ -12,7 +12,7 @@ import asyncio
 import json
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from mh_train.agent.parse import parse_reconstruct
@@ -37,15 +37,17 @@ class DistillPrompts(Protocol):
         """An object with the prompt's token ids (`ids`) and what they encode (`messages`)."""
 
 
-def choose(trajectories: Sequence[Trajectory], config: DistillConfig, seed: int, update: int) -> list[Trajectory]:
-    """The `fraction` of trajectories that are distilled, in their given order.
+def choose(
+    trajectories: Sequence[Trajectory], won: Mapping[str, bool], config: DistillConfig, seed: int, update: int
+) -> list[Trajectory]:
+    """The `fraction` of trajectories that are distilled, in their given order; `won` is each one's outcome by id.
 
     As many successes as failures as far as there are any; what then lacks is filled at random from the rest."""
     able = [t for t in trajectories if len(t.steps) >= max(config.min_steps, 1)]
     wanted = min(int(len(trajectories) * config.fraction), len(able))
     rng = random.Random(noise_key(seed, update, "distill"))
-    won, lost = [t for t in able if t.won], [t for t in able if not t.won]
-    chosen = {t.id for side in (won, lost) for t in rng.sample(side, min(wanted // 2, len(side)))}
+    sides = [t for t in able if won[t.id]], [t for t in able if not won[t.id]]
+    chosen = {t.id for side in sides for t in rng.sample(side, min(wanted // 2, len(side)))}
     rest = [t.id for t in able if t.id not in chosen]
     chosen |= set(rng.sample(rest, wanted - len(chosen)))
     return [t for t in able if t.id in chosen]
@@ -68,7 +70,7 @@ async def ask_all(speaker: Speaker, engine: Engine, turns: Sequence[TurnRequest]
 
 
 async def distill(
-    trajectories: Sequence[Trajectory],
+    chosen: Sequence[Trajectory],
     speaker: Speaker,
     engine: Engine,
     prompts: DistillPrompts,
@@ -76,9 +78,8 @@ async def distill(
     seed: int,
     update: int,
     run: str = "",
-) -> tuple[list[Record], dict[str, float]]:
-    """New records (state active, no descriptor) that the policy writes about chosen trajectories, and counts."""
-    chosen = choose(trajectories, config, seed, update)
+) -> tuple[list[tuple[int, Record]], dict[str, float]]:
+    """(trajectory index, record) pairs that the policy writes about chosen trajectories, and counts."""
     sampling = Sampling(temperature=config.temperature, max_tokens=config.max_tokens)
     rendered = [prompts.distill(t, config.per_trajectory, config.prompt_tokens) for t in chosen]
     turns = [
@@ -95,14 +96,14 @@ async def distill(
         for t, prompt in zip(chosen, rendered, strict=True)
     ]
     answers = await ask_all(speaker, engine, turns)
-    records: dict[str, Record] = {}
+    records: list[tuple[int, Record]] = []
     counts = {
         "distill_requests": float(len(turns)),
         "distill_unparsed": 0.0,
         "distill_tagged": 0.0,
         "distill_empty": 0.0,
     }
-    for trajectory, answer in zip(chosen, answers, strict=True):
+    for i, (trajectory, answer) in enumerate(zip(chosen, answers, strict=True)):
         entries = parse_memories(answer.text)
         if entries is None:
             counts["distill_unparsed"] += 1
@@ -112,9 +113,8 @@ async def distill(
             if not parse_reconstruct(memory).guidance or (situation and not parse_reconstruct(situation).guidance):
                 counts["distill_tagged"] += 1
                 continue
-            record = make_record(trajectory, situation, memory, update, run)
-            records.setdefault(record.id, record)
-    return list(records.values()), {f"memory/{name}": value for name, value in counts.items()}
+            records.append((i, make_record(trajectory, situation, memory, update, run)))
+    return records, {f"memory/{name}": value for name, value in counts.items()}
 
 
 def make_record(trajectory: Trajectory, situation: str, memory: str, update: int, run: str) -> Record:

@@ -25,7 +25,10 @@ class BankState:
     update: int = -1
 
     def apply(self, event: Event) -> None:
-        """Apply one event. Raises `MemoryStoreError` for an event that cannot follow this state."""
+        """Apply one event; a rejected candidate leaves no trace but its journal line. Raises `MemoryStoreError` for an
+        event that cannot follow this state."""
+        if event.kind == "reject":
+            return
         if event.kind == "add":
             if event.id in self.records:
                 raise MemoryStoreError(f"The journal adds memory {event.id} twice.")
@@ -44,16 +47,8 @@ class BankState:
 
 def _use(state: BankState, event: Event) -> None:
     record = state.records[event.id]
-    old, delta = record.usage, event.data
-    usage = Usage(
-        old.c_use + delta["use"],
-        old.c_succ + delta["succ"],
-        old.accepted + delta["accepted"],
-        old.rejected + delta["rejected"],
-        old.accepted_succ + delta["accepted_succ"],
-        event.update,
-    )
-    state.records[event.id] = replace(record, usage=usage)
+    delta = Usage(**event.data, last_used=event.update)
+    state.records[event.id] = replace(record, usage=record.usage + delta)
 
 
 def _state(state: BankState, event: Event) -> None:
@@ -76,28 +71,22 @@ def _revise(state: BankState, event: Event) -> None:
 
 
 def _conflict(state: BankState, event: Event) -> None:
-    """Link both ends; `data.other` is the other end."""
+    """Link both ends; `data.other` is the other end, `data.loser`, where there is one, the end that counts for less."""
     for mine, other in ((event.id, event.data["other"]), (event.data["other"], event.id)):
         record = state.records[mine]
         links = tuple(sorted({*record.conflict_links, other}))
-        state.put(replace(record, conflict_links=links), event)
+        lost = tuple(sorted({*record.lost_to, other})) if event.data.get("loser") == mine else record.lost_to
+        state.put(replace(record, conflict_links=links, lost_to=lost), event)
 
 
 def _merge(state: BankState, event: Event) -> None:
     """`data.other` goes into `id`: provenance and usage are joined, `data.fields` replace the winner's, the other is
     archived."""
     winner, loser = state.records[event.id], state.records[event.data["other"]]
-    a, b = winner.usage, loser.usage
-    joined = Usage(
-        a.c_use + b.c_use,
-        a.c_succ + b.c_succ,
-        a.accepted + b.accepted,
-        a.rejected + b.rejected,
-        a.accepted_succ + b.accepted_succ,
-        max(a.last_used, b.last_used),
-    )
     provenance = tuple(dict.fromkeys((*winner.provenance, *loser.provenance)))
-    changed = replace(winner, usage=joined, provenance=provenance, **_fields(event.data.get("fields", {})))
+    changed = replace(
+        winner, usage=winner.usage + loser.usage, provenance=provenance, **_fields(event.data.get("fields", {}))
+    )
     state.put(changed, event)
     if "vector" in event.data:
         state.vectors[event.id] = unpack_vector(event.data["vector"])
@@ -112,8 +101,6 @@ def _fields(values: dict[str, Any]) -> dict[str, Any]:
         values["descriptor"] = Descriptor(**values["descriptor"])
     if "signature" in values:
         values["signature"] = Signature.from_json(values["signature"])
-    if "covers" in values:
-        values["covers"] = tuple(values["covers"])
     return values
 
 

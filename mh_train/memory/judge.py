@@ -1,24 +1,21 @@
-"""Who answers verification and induction prompts: the policy or another engine, or an OpenAI-compatible server.
+"""Who answers verification and induction prompts: the policy or another engine (a server is one, `engine=api`).
 
-Why: the equations of the verifier need the probability of every score token, not only the one that was written; each
-backend has its own way to tell. Invariants: an answer's `odds(at)` are log-probs of the score tokens at the token that
+Why: the equations of the verifier need the probability of every score token, not only the one that was written.
+Invariants: an answer's `odds(at)` are log-probs of the score tokens at the token that
 covers character `at`, or None when the backend cannot tell (the caller then uses a one-hot); what an engine answers
 depends on the request alone.
 """
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
 from mh_train.agent.speaker import Speaker, TurnRequest
-from mh_train.config.schema import EndpointConfig
-from mh_train.engine.base import Codec, Completion, Engine, EngineError, Message, Sampling
+from mh_train.engine.base import Codec, Completion, Engine, Message, Sampling
 from mh_train.memory.distill import ask_all
 
 Odds = Callable[[int], Mapping[int, float] | None]
@@ -90,60 +87,6 @@ class EngineJudge:
         return len(self.codec.encode(messages)) <= tokens
 
 
-class EndpointJudge:
-    """A chat-completions server; score log-probs are read from its `top_logprobs` where it sends them."""
-
-    def __init__(self, config: EndpointConfig) -> None:
-        if not config.url or not config.model:
-            raise EngineError("memory.verifier.source=endpoint needs memory.verifier.endpoint.url and .model.")
-        self.config = config
-
-    async def ask(self, requests: Sequence[JudgeRequest]) -> list[JudgeAnswer]:
-        """At most `concurrency` requests at once, each tried again after a failure of the network or the server."""
-        import httpx
-
-        gate = asyncio.Semaphore(self.config.concurrency)
-        key = os.environ.get(self.config.key_env, "")
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        async with httpx.AsyncClient(timeout=self.config.timeout_s, headers=headers) as client:
-
-            async def one(request: JudgeRequest) -> JudgeAnswer:
-                async with gate:
-                    return _endpoint_answer(await self._post(client, request))
-
-            return list(await asyncio.gather(*(one(request) for request in requests)))
-
-    def fits(self, messages: Sequence[Message], tokens: int) -> bool:
-        """Estimated at three characters a token, since the server's tokenizer is unknown."""
-        return sum(len(message["content"]) for message in messages) <= 3 * tokens
-
-    async def _post(self, client: Any, request: JudgeRequest) -> dict[str, Any]:
-        import httpx
-
-        body = {
-            "model": self.config.model,
-            "messages": list(request.messages),
-            "temperature": request.temperature,
-            "max_tokens": request.max_tokens,
-            "seed": request.noise % 2**31,
-        }
-        if request.scale:
-            body |= {"logprobs": True, "top_logprobs": 20}
-        cause: Exception | None = None
-        for attempt in range(self.config.retries + 1):
-            try:
-                reply = await client.post(f"{self.config.url.rstrip('/')}/chat/completions", json=body)
-                reply.raise_for_status()
-                return reply.json()["choices"][0]
-            except (httpx.HTTPError, ValueError, KeyError, IndexError) as error:
-                cause = error
-                await asyncio.sleep(2.0**attempt if attempt < self.config.retries else 0)
-        raise EngineError(
-            f"The verifier at {self.config.url} failed {self.config.retries + 1} times ({cause}); check "
-            "memory.verifier.endpoint or choose another memory.verifier.source."
-        ) from cause
-
-
 def score_tokens(codec: Codec, scale: int) -> dict[int, int]:
     """Token id -> score for every score 1..G that is one token, bare or after a space."""
     found: dict[int, int] = {}
@@ -171,24 +114,6 @@ def _engine_odds(codec: Codec, answer: Completion, watched: Mapping[int, int]) -
         return _summed(zip(watched.values(), answer.watched[low], strict=True))
 
     return odds
-
-
-def _endpoint_answer(choice: Mapping[str, Any]) -> JudgeAnswer:
-    text = choice.get("message", {}).get("content") or ""
-    tokens = (choice.get("logprobs") or {}).get("content") or []
-
-    def odds(at: int) -> Mapping[int, float] | None:
-        end = 0
-        for token in tokens:
-            end += len(token["token"])
-            if end > at:
-                if not token["token"].strip().isdigit():
-                    return None
-                options = [(o["token"].strip(), float(o["logprob"])) for o in token.get("top_logprobs", [])]
-                return _summed((int(text), logprob) for text, logprob in options if text.isdigit())
-        return None
-
-    return JudgeAnswer(text, odds)
 
 
 def _summed(pairs: Iterable[tuple[int, float]]) -> dict[int, float]:

@@ -31,7 +31,7 @@ TEXTS = (
 )
 INTEGERS = ("created", "verified_at", "c_use", "c_succ", "accepted", "rejected", "accepted_succ", "last_used")
 REALS = ("quality", "reward", "confidence", "utility")
-DOCUMENTS = ("signature", "conflict_links", "covers", "provenance", "timeline")
+DOCUMENTS = ("signature", "conflict_links", "lost_to", "covers", "provenance", "timeline")
 OUTPUT = ["id", *TEXTS, *INTEGERS, *REALS, *DOCUMENTS, "pinned"]
 
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mh_train.agent.types import MemoryHit, MemoryQuery
+from mh_train.agent.types import HitRole, MemoryHit, MemoryQuery
 from mh_train.config.schema import MemoryConfig
 from mh_train.memory.embed import Embedder
-from mh_train.memory.index import top_rows
 from mh_train.memory.records import MemoryStoreError, Record
+from mh_train.memory.scoring import Scored, score_guards, score_plain, score_positive
 from mh_train.memory.view import BankView, Relevance
 
 
@@ -84,26 +84,31 @@ class BankReader:
         return hits
 
     def rank(self, vectors: np.ndarray, queries: Sequence[MemoryQuery]) -> list[list[MemoryHit]]:
-        """Rank q queries with embeddings (q, d)."""
-        config = self.config
+        """Rank q queries with embeddings (q, d): at most k positives, then summaries, then guards."""
+        config, view = self.config, self.view
         weight = config.lexical_weight if config.hybrid else 0.0
-        relevance = self.view.relevance(vectors, queries, weight, self.exclude_same_task)
-        return [self._best(relevance, row) for row in range(len(queries))]
+        relevance = view.relevance(vectors, queries, weight, self.exclude_same_task)
+        budgets = {"positive": config.k, "summary": config.scoring.summaries, "guard": config.scoring.guards}
+        found: list[list[MemoryHit]] = [[] for _ in queries]
+        for role in view.roles:
+            scored = self.score(relevance, queries, role)
+            for query, hits in enumerate(found):
+                order = scored.order(query)
+                rows = scored.rows[query, order]
+                for i in order[distinct(view.matrix, rows, config.dedup.read, budgets[role])]:
+                    record = view.records[scored.rows[query, i]]
+                    hits.append(hit_of(record, role, float(scored.scores[query, i]), scored.terms(query, i)))
+        return found
 
-    def _best(self, relevance: Relevance, query: int) -> list[MemoryHit]:
-        dedup = self.config.dedup
-        pool = top_rows(
-            relevance.total[query], max(dedup.pool, self.config.k) if dedup.read is not None else self.config.k
-        )
-        if dedup.read is not None:
-            pool = distinct(self.view.matrix, pool, dedup.read, self.config.k)
-        return [self._hit(relevance, query, row) for row in pool[: self.config.k]]
-
-    def _hit(self, relevance: Relevance, query: int, row: int) -> MemoryHit:
-        terms = {"relevance": float(relevance.total[query, row]), "cosine": float(relevance.cosine[query, row])}
-        if relevance.lexical is not None:
-            terms["lexical"] = float(relevance.lexical[query, row])
-        return hit_of(self.view.records[row], terms["relevance"], terms)
+    def score(self, relevance: Relevance, queries: Sequence[MemoryQuery], role: HitRole) -> Scored:
+        """The candidates of one role with their scores and terms, by the rule that `memory.scoring` chooses."""
+        config = self.config
+        visible = self.view.only(relevance.total, role)
+        if not config.scoring.enabled:
+            size = max(config.dedup.pool, config.k)
+            return score_plain(relevance, visible, size, config.lexical_weight)
+        score = score_guards if role == "guard" else score_positive
+        return score(self.view, visible, queries, config.scoring)
 
     async def _answer(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -119,17 +124,25 @@ class BankReader:
                 answer.set_result(found)
 
 
-def distinct(matrix: np.ndarray, rows: np.ndarray, threshold: float, k: int) -> np.ndarray:
-    """The first k of the rows (best first), skipping those whose cosine to a better kept row is above `threshold`."""
+def distinct(matrix: np.ndarray, rows: np.ndarray, threshold: float | None, most: int) -> np.ndarray:
+    """Positions of the first `most` of the rows (best first), skipping those whose cosine to a better kept row is above
+    the threshold (none without one)."""
+    if threshold is None:
+        return np.arange(min(len(rows), most))
     kept: list[int] = []
-    for row in rows:
-        if len(kept) == k:
+    for i, row in enumerate(rows):
+        if len(kept) == most:
             break
-        if not kept or (matrix[kept] @ matrix[row]).max() <= threshold:
-            kept.append(row)
+        if not kept or (matrix[rows[kept]] @ matrix[row]).max() <= threshold:
+            kept.append(i)
     return np.array(kept, dtype=np.intp)
 
 
-def hit_of(record: Record, score: float, terms: dict[str, float]) -> MemoryHit:
-    """A record as a prompt needs it."""
-    return MemoryHit(record.id, record.content, record.source_state, "positive", record.title, score, terms)
+def hit_of(record: Record, role: HitRole, score: float, terms: dict[str, float]) -> MemoryHit:
+    """A record as a prompt needs it: advice with its condition, or what to check before acting."""
+    memory = record.content
+    if role == "guard" and record.guard_condition not in ("", memory):
+        memory = f"{record.guard_condition}: {memory}"
+    elif role != "guard" and record.applicability:
+        memory = f"{memory} (when: {record.applicability})"
+    return MemoryHit(record.id, memory, record.source_state, role, record.title, score, terms)

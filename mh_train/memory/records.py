@@ -20,6 +20,8 @@ RecordType = Literal["procedural_hint", "tool_usage", "failure_avoidance"]
 State = Literal["provisional", "active", "summary", "archived"]
 Label = Literal["verified_success", "verified_fail", "uncertain"]
 Risk = Literal["none", "low", "medium", "high"]
+LABELS: tuple[Label, ...] = ("verified_success", "verified_fail", "uncertain")
+LABEL_WORTH: dict[Label, float] = {"verified_success": 1.0, "uncertain": 0.5, "verified_fail": 0.0}
 RETRIEVABLE: tuple[State, ...] = ("active", "summary")
 ID_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -50,10 +52,18 @@ class Usage:
     accepted_succ: int = 0
     last_used: int = -1
 
+    def __add__(self, other: Usage) -> Usage:
+        """Both counted together (a merged or summarised record)."""
+        counts = {name: getattr(self, name) + getattr(other, name) for name in USAGE_COUNTS}
+        return Usage(last_used=max(self.last_used, other.last_used), **counts)
+
     @property
     def utility(self) -> float:
         """s = (c_succ + 1) / (c_use + 2), SPEC 4."""
         return (self.c_succ + 1) / (self.c_use + 2)
+
+
+USAGE_COUNTS = ("c_use", "c_succ", "accepted", "rejected", "accepted_succ")
 
 
 @dataclass(frozen=True)
@@ -131,6 +141,7 @@ class Record:
     usage: Usage = Usage()
     signature: Signature = Signature()
     conflict_links: tuple[str, ...] = ()
+    lost_to: tuple[str, ...] = ()
     superseded_by: str = ""
     covers: tuple[str, ...] = ()
     provenance: tuple[Provenance, ...] = ()
@@ -141,6 +152,21 @@ class Record:
     def created(self) -> int:
         """The update the record was first learnt in."""
         return self.provenance[0].update if self.provenance else 0
+
+    @property
+    def reason(self) -> str:
+        """Why the record is as it is: the reason of its latest change."""
+        return self.timeline[-1].reason if self.timeline else ""
+
+    @property
+    def verified(self) -> int:
+        """The update of the last verification, -1 without one."""
+        return self.descriptor.verified_at if self.descriptor else -1
+
+    @property
+    def last_sign(self) -> int:
+        """The last update in which the record was learnt, merged, verified or used."""
+        return max(self.verified, self.usage.last_used, -1, *(source.update for source in self.provenance))
 
     @property
     def retrievable(self) -> bool:
@@ -171,7 +197,7 @@ class Record:
             values["signature"] = Signature.from_json(values.get("signature", {}))
             values["provenance"] = tuple(Provenance(**part) for part in values.get("provenance", ()))
             values["timeline"] = tuple(Change(**part) for part in values.get("timeline", ()))
-            for name in ("conflict_links", "covers"):
+            for name in ("conflict_links", "lost_to", "covers"):
                 values[name] = tuple(values.get(name, ()))
             record = cls(**values)
         except (TypeError, ValueError, AttributeError) as error:

@@ -19,10 +19,9 @@ from mh_train.engine.base import noise_key
 from mh_train.memory.distill import json_values
 from mh_train.memory.judge import Judge, JudgeAnswer, JudgeRequest
 from mh_train.memory.judge_prompts import CRITERIA, View, verify_messages
-from mh_train.memory.records import Descriptor, Label, clean_text
+from mh_train.memory.records import LABELS, Descriptor, Label, clean_text
 from mh_train.memory.visible import VisibleEpisode, holds
 
-LABELS: tuple[Label, ...] = ("verified_success", "verified_fail", "uncertain")
 ORDERS: dict[View, tuple[str, ...]] = {
     "full": CRITERIA,
     "evidence": CRITERIA[::-1],
@@ -68,7 +67,7 @@ def expected(odds: Mapping[int, float] | None, emitted: int, scale: int) -> tupl
     """(mean, standard deviation) of phi under the score distribution, renormalised over 1..G (Eq. 1).
 
     `odds` are log-probs by score; None means that only the emitted token is known: a one-hot."""
-    if odds is None or set(odds) < {*range(1, scale + 1)}:
+    if odds is None or set(odds) < {*range(1, scale + 1)} or max(odds.values()) == -np.inf:
         return float(phi(np.array(emitted), scale)), 0.0
     values = np.arange(1, scale + 1)
     logits = np.array([odds[int(v)] for v in values])

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mh_train.agent.types import MemoryQuery
+from mh_train.agent.types import HitRole, MemoryQuery
 from mh_train.memory.embed import Fingerprint
 from mh_train.memory.events import BankState
 from mh_train.memory.index import Bm25, cosines, rounded
-from mh_train.memory.records import Record
+from mh_train.memory.records import LABEL_WORTH, Record
+
+ROLES: tuple[HitRole, ...] = ("positive", "summary", "guard")
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,26 @@ class Relevance:
     total: np.ndarray
     cosine: np.ndarray
     lexical: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The raw terms of the retrieval score that do not depend on the query, each (n,) float64.
+
+    quality; recency (update of learning or verification); use (utility s); conflict (live records it lost to); stale
+    (updates since the last sign of life); risk ((1 - c)/2 + (1 - label worth)/2, with c and worth 1/2 when unverified);
+    vague (1 / (1 + named conditions and options)); confidence (0 when unverified); safe (confidence; -1 after a
+    verified failure, inf when unverified)."""
+
+    quality: np.ndarray
+    recency: np.ndarray
+    use: np.ndarray
+    conflict: np.ndarray
+    stale: np.ndarray
+    risk: np.ndarray
+    vague: np.ndarray
+    confidence: np.ndarray
+    safe: np.ndarray
 
 
 class BankView:
@@ -47,6 +69,10 @@ class BankView:
         for row, record in enumerate(chosen):
             for source in record.provenance:
                 self.tasks.setdefault(source.task, []).append(row)
+        roles = np.array([role(record) for record in chosen], dtype=object)
+        self.roles = tuple(name for name in ROLES if name in roles)
+        self._other_roles = {name: np.flatnonzero(roles != name) for name in self.roles}
+        self.columns = columns(chosen, state.update)
 
     def __len__(self) -> int:
         return len(self.records)
@@ -74,3 +100,41 @@ class BankView:
             if exclude_same_task:
                 row[self.tasks.get(query.task_id, [])] = -np.inf
         return Relevance(total, cosine, lexical)
+
+    def only(self, scores: np.ndarray, role: HitRole) -> np.ndarray:
+        """A copy of (q, n) scores with the rows of other roles at -inf."""
+        kept = scores.copy()
+        kept[:, self._other_roles[role]] = -np.inf
+        return kept
+
+
+def role(record: Record) -> HitRole:
+    """How a record is injected: failure memories as guards, summaries and all others as suggestions."""
+    if record.type == "failure_avoidance":
+        return "guard"
+    return "summary" if record.state == "summary" else "positive"
+
+
+def columns(records: Sequence[Record], update: int) -> Columns:
+    """The query-independent score terms of records in row order."""
+    live = {record.id for record in records}
+    judged = [
+        (r.descriptor.confidence, LABEL_WORTH[r.descriptor.label]) if r.descriptor else (0.5, 0.5) for r in records
+    ]
+    confidence, worth = np.array(judged, dtype=float).reshape(-1, 2).T
+    verified = [r.descriptor is not None for r in records]
+
+    def column(values: list[float]) -> np.ndarray:
+        return np.array(values, dtype=float)
+
+    return Columns(
+        quality=column([r.quality for r in records]),
+        recency=column([max(r.created, r.verified) for r in records]),
+        use=column([r.usage.utility for r in records]),
+        conflict=column([sum(other in live for other in r.lost_to) for r in records]),
+        stale=column([max(update - r.last_sign, 0) for r in records]),
+        risk=(1 - confidence) / 2 + (1 - worth) / 2,
+        vague=column([1 / (1 + len(r.signature.condition) + len(r.signature.options)) for r in records]),
+        confidence=np.where(verified, confidence, 0.0),
+        safe=np.where(verified, np.where(worth > 0, confidence, -1.0), np.inf),
+    )

@@ -7,9 +7,10 @@ from memory_parts import Counting, PlainPrompts, Writer, add, entry, open_bank, 
 
 from mh_train.config.schema import DedupConfig, DistillConfig, PruneConfig
 from mh_train.memory.bank import JOURNAL
-from mh_train.memory.curate import curate, use, write
+from mh_train.memory.curate import curate, write
 from mh_train.memory.distill import make_record
 from mh_train.memory.records import Usage
+from mh_train.memory.usage import use
 
 
 def update(bank, trajectories, answer=lambda turn: "", number=0):
@@ -24,7 +25,8 @@ def test_use_counts_once_per_trajectory(tmp_path):
     five_times = trajectory("a", used=[("m", "accepted")] * 5)
     lost = trajectory("b", won=False, used=[("m", "rejected"), ("m", "accepted")])
     refused = trajectory("c", used=[("m", "rejected")])
-    metrics = use(bank, [five_times, lost, refused, trajectory("d")], update=7)
+    episodes = [five_times, lost, refused, trajectory("d")]
+    metrics = use(bank, episodes, {t.id: t.won for t in episodes}, update=7)
     assert bank.records["m"].usage == Usage(3, 2, 2, 1, 1, 7)
     assert bank.records["m"].usage.utility == pytest.approx(3 / 5)
     assert metrics["memory/used_records"] == 1 and metrics["memory/unknown_hits"] == 0
@@ -32,19 +34,17 @@ def test_use_counts_once_per_trajectory(tmp_path):
 
 def test_a_hit_of_another_bank_is_counted_not_fatal(tmp_path):
     bank = open_bank(tmp_path)
-    assert use(bank, [trajectory("a", used=[("gone", "accepted")])], 0)["memory/unknown_hits"] == 1
+    assert use(bank, [trajectory("a", used=[("gone", "accepted")])], {"a": True}, 0)["memory/unknown_hits"] == 1
 
 
 def written(bank, *pairs, threshold=0.85):
     """Write (goal, memory) pairs learnt where drawers, cabinets and bread exist."""
-    config = bank.config
-    config.dedup = DedupConfig(write=threshold)
     rooms = ["a kitchen"]
     made = [
         make_record(trajectory(f"t{i}", goal=goal, observations=rooms), "looking for food", memory, 0, "r")
         for i, (goal, memory) in enumerate(pairs)
     ]
-    return write(bank, made, config, 0)
+    return write(bank, made, threshold, 0)[1]
 
 
 def test_a_near_copy_is_skipped(tmp_path):
@@ -92,7 +92,7 @@ def test_useless_records_are_pruned_on_schedule_and_pinned_ones_stay(tmp_path):
     assert "memory/pruned" not in update(bank, [], number=0)
     assert update(bank, [], number=1)["memory/pruned"] == 1
     assert bank.records["bad"].state == "archived"
-    assert "utility 0.200 below 0.3 after 3 uses" in bank.records["bad"].timeline[-1].reason
+    assert "utility 0.200 below 0.3 after 3 uses" in bank.records["bad"].reason
     assert {r.id for r in bank.view().records} == {"pinned", "new", "good", "young"}
 
 

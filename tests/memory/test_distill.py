@@ -9,17 +9,22 @@ from hypothesis import strategies as st
 from memory_parts import Counting, PlainPrompts, Writer, entry, trajectory
 
 from mh_train.config.schema import DistillConfig
-from mh_train.memory.distill import choose, distill, make_record, parse_memories, source_step
+from mh_train.memory.distill import choose as choose_among
+from mh_train.memory.distill import distill, make_record, parse_memories, source_step
 
 SHELF = [("go left", "look left")]
+
+
+def choose(episodes, config, seed, update):
+    return choose_among(episodes, {t.id: t.won for t in episodes}, config, seed, update)
 
 
 def run(trajectories, answer, **config):
     writer, engine = Writer(answer), Counting()
     settings = DistillConfig(**config)
-    records, metrics = asyncio.run(
-        distill(trajectories, writer, engine, PlainPrompts(), settings, seed=0, update=4, run="r")
-    )
+    chosen = choose(trajectories, settings, 0, 4)
+    found, metrics = asyncio.run(distill(chosen, writer, engine, PlainPrompts(), settings, seed=0, update=4, run="r"))
+    records = [record for _, record in found]
     return records, metrics, writer, engine
 
 

@@ -28,7 +28,7 @@ def filled(folder: Path, changes) -> Bank:
     add(bank, *(record(f"memory {name}", id=name) for name in NAMES))
     for update, (kind, one, other) in enumerate(changes, 1):
         data = {
-            "use": {"use": 2, "succ": 1, "accepted": 1, "rejected": 1, "accepted_succ": 0},
+            "use": {"c_use": 2, "c_succ": 1, "accepted": 1, "rejected": 1, "accepted_succ": 0},
             "archive": {},
             "conflict": {"other": other},
             "merge": {"other": other, "fields": {"title": "joined"}},

@@ -3,11 +3,13 @@
 import asyncio
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from memory_parts import EMBEDDER, add, memory_config, open_bank, query, record
 
+from mh_train.config.schema import PruneConfig
 from mh_train.memory.bank import JOURNAL
 from mh_train.memory.embed import HashingEmbedder
 from mh_train.memory.reader import BankReader
@@ -101,5 +103,5 @@ def test_evaluation_changes_no_byte(bank, tmp_path):
 def test_the_manifest_says_what_the_thresholds_were(bank, tmp_path):
     save_snapshot(bank, tmp_path / "snap")
     manifest = json.loads((tmp_path / "snap" / "manifest.json").read_text())
-    assert manifest["memory"]["prune"] == {"every": 20, "utility": 0.3, "min_uses": 3}
+    assert manifest["memory"]["prune"] == asdict(PruneConfig())
     assert manifest["embedder"] == EMBEDDER.fingerprint.to_json() and manifest["records"] == 2

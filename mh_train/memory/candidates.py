@@ -1,0 +1,148 @@
+"""From a rollout's trajectories to admitted records: verify -> (noise) -> word -> attach the descriptor -> admit.
+
+Why: MemHarness' distillation and MemGuard's induction differ in who words a memory, everything after that is shared.
+Invariants: with `memory.outcome=verifier` nothing here or after it reads a trajectory's hidden outcome; every
+candidate ends as a record with a state, or as a `reject` event with its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from mh_train.agent.speaker import Speaker
+from mh_train.agent.types import Trajectory
+from mh_train.config.schema import Judging, MemoryConfig, Outcome, VerifierConfig, Writer
+from mh_train.engine.base import Engine
+from mh_train.memory.admission import admit, corrupt, with_verdict
+from mh_train.memory.distill import DistillPrompts, choose, distill
+from mh_train.memory.induction import Candidate, as_guard, induce
+from mh_train.memory.journal import Event
+from mh_train.memory.judge import EngineJudge, Judge
+from mh_train.memory.records import Change, MemoryStoreError, Record
+from mh_train.memory.verifier import Verdict, from_status, verify
+from mh_train.memory.visible import VisibleEpisode, visible
+
+ACTOR = "curate"
+
+
+@dataclass(frozen=True)
+class Run:
+    """Who answers and what identifies this update's randomness and origin."""
+
+    speaker: Speaker
+    engine: Engine
+    prompts: DistillPrompts
+    judge: Judge | None
+    seed: int
+    update: int
+    run: str
+
+
+@dataclass
+class Verified:
+    """Visible episodes and verdicts by trajectory id; empty without a verifier."""
+
+    episodes: dict[str, VisibleEpisode] = field(default_factory=dict)
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+
+
+def make_judge(config: VerifierConfig, speaker: Speaker, engine: Engine) -> Judge | None:
+    """The judge of `verifier.source`; None where no model judges. `engine` needs a judge that the stage built."""
+    if config.source is Judging.policy:
+        return EngineJudge(speaker, engine)
+    if config.source is Judging.engine:
+        raise MemoryStoreError("memory.verifier.source=engine needs the verifier's engine; give curate(judge=...).")
+    return None
+
+
+async def outcomes(
+    trajectories: Sequence[Trajectory], config: MemoryConfig, run: Run
+) -> tuple[dict[str, bool], Verified]:
+    """What counts as each trajectory's success: the environment's word, or the verifier's label of all of them."""
+    if config.outcome is Outcome.environment:
+        return {t.id: t.won for t in trajectories}, Verified()
+    verified = await verify_all(trajectories, config, run)
+    return {name: v.descriptor.label == "verified_success" for name, v in verified.verdicts.items()}, verified
+
+
+async def verify_all(trajectories: Sequence[Trajectory], config: MemoryConfig, run: Run) -> Verified:
+    """Verify trajectories by `verifier.source` and corrupt a share of the labels (`memory.noise`)."""
+    verifier, names = config.verifier, [t.id for t in trajectories]
+    if verifier.source is Judging.off:
+        return Verified()
+    episodes = [visible(t, verifier.mask_status) for t in trajectories]
+    if run.judge is None:
+        verdicts = [from_status(episode, verifier, run.update) for episode in episodes]
+    else:
+        verdicts = await verify(episodes, names, run.judge, verifier, run.seed, run.update)
+    verdicts = corrupt(verdicts, names, config.noise, config.admission, run.seed, run.update)
+    return Verified(dict(zip(names, episodes, strict=True)), dict(zip(names, verdicts, strict=True)))
+
+
+async def propose(
+    trajectories: Sequence[Trajectory], won: dict[str, bool], verified: Verified, config: MemoryConfig, run: Run
+) -> tuple[list[Record], list[Event], dict[str, float]]:
+    """Admitted records (their timeline says why), reject events, and counts of everything on the way."""
+    chosen = choose(trajectories, won, config.distill, run.seed, run.update)
+    if not verified.verdicts:
+        verified = await verify_all(chosen, config, run)
+    found, counts = await _worded(chosen, verified, config, run)
+    kept: list[Record] = []
+    rejected: list[Event] = []
+    for i, candidate in found:
+        record, fault = candidate.record, candidate.fault
+        verdict = verified.verdicts.get(chosen[i].id)
+        if verdict is not None:
+            if config.writer is Writer.distill and verdict.descriptor.label == "verified_fail":
+                record = as_guard(record, verdict.guard)
+            record = with_verdict(record, verdict, verified.episodes[chosen[i].id].status, config.admission)
+        state, why = (None, fault) if fault else admit(record, config.admission)
+        if state is None:
+            data = {"type": record.type, "content": record.content, "trajectory": chosen[i].id}
+            rejected.append(Event("reject", record.id, run.update, ACTOR, why, data))
+        else:
+            added = Change(run.update, "add", ACTOR, f"{record.reason}; {why}")
+            kept.append(replace(record, state=state, timeline=(added,)))
+    return kept, rejected, counts | _counts(found, kept, rejected, verified)
+
+
+async def _worded(
+    chosen: Sequence[Trajectory], verified: Verified, config: MemoryConfig, run: Run
+) -> tuple[list[tuple[int, Candidate]], dict[str, float]]:
+    if config.writer is Writer.distill:
+        records, counts = await distill(
+            chosen, run.speaker, run.engine, run.prompts, config.distill, run.seed, run.update, run.run
+        )
+        return [(i, Candidate(record)) for i, record in records], counts
+    if run.judge is None or not verified.verdicts:
+        raise MemoryStoreError(
+            "memory.writer=induce needs a model that verifies first; set memory.verifier.source to policy or engine."
+        )
+    episodes = [verified.episodes[t.id] for t in chosen]
+    verdicts = [verified.verdicts[t.id] for t in chosen]
+    return await induce(chosen, episodes, verdicts, run.judge, config.verifier, run.seed, run.update, run.run)
+
+
+def _counts(
+    found: Sequence[tuple[int, Candidate]], kept: Sequence[Record], rejected: Sequence[Event], verified: Verified
+) -> dict[str, float]:
+    states = [record.state for record in kept]
+    counts = {
+        "memory/candidates": float(len(found)),
+        "memory/admitted": float(states.count("active")),
+        "memory/kept_provisional": float(states.count("provisional")),
+        "memory/rejected": float(len(rejected)),
+    }
+    verdicts = list(verified.verdicts.values())
+    if verdicts:
+        labels = [v.descriptor.label for v in verdicts]
+        counts |= {
+            "memory/verified": float(len(verdicts)),
+            "memory/verifier_malformed": float(sum(v.malformed for v in verdicts)),
+            "memory/verified_again": sum(v.views > 1 for v in verdicts) / len(verdicts),
+            "memory/label_success": labels.count("verified_success") / len(labels),
+            "memory/label_fail": labels.count("verified_fail") / len(labels),
+            "memory/label_uncertain": labels.count("uncertain") / len(labels),
+        }
+    return counts
