@@ -1,6 +1,7 @@
 """The one interface to text generation: token ids in; token ids, log-probs and a finish reason out.
 
-Why: episodes, verifier, distillation and evaluation must not know whether vLLM, transformers, an API or a script answers.
+Why: episodes, verifier, distillation and evaluation must not know whether vLLM, transformers, an API or a script
+answers.
 Invariants: a completion holds the engine's own token ids and their log-probs under the *processed* distribution it was
 sampled from (temperature applied), never re-tokenised text; what a request samples depends on the request alone (its
 `noise` key), never on what else was running.
@@ -97,19 +98,20 @@ class Engine(ABC):
     async def generate(self, request: Request) -> Completion:
         """Complete one prompt. Raises `EngineError` when the backend failed for good."""
 
-    def expect(self, callers: int) -> None:
+    def expect(self, callers: int) -> None:  # noqa: B027 - most engines need not know
         """Say how many coroutines may still call `generate`. Engines that must form batches in a fixed order (CPU,
         where batch shape changes rounding) start a batch only when that many wait; all others ignore it."""
 
     async def sync(self, model: Any, version: int) -> dict[str, float]:
-        """Take the trainer's weights; metrics of the transfer. Engines that share the model object have nothing to do."""
+        """Take the trainer's weights; metrics of the transfer. Engines that share the model object have nothing to
+        do."""
         return {}
 
     def take_stats(self) -> EngineStats:
         """Counters since the previous call, reset."""
         raise NotImplementedError
 
-    async def close(self) -> None:
+    async def close(self) -> None:  # noqa: B027 - most engines hold nothing
         """Free the backend."""
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from mh_train.config.schema import ModelConfig
@@ -31,7 +32,7 @@ def load_model(config: ModelConfig, path: str | Path | None = None) -> tuple[Any
     tokenizer = load_tokenizer(source)
     try:
         model = AutoModelForCausalLM.from_pretrained(source, dtype=getattr(torch, config.dtype))
-    except (OSError, ValueError) as error:  # what transformers raises for missing, torn or unknown models
+    except (OSError, ValueError, SafetensorError) as error:  # missing, unknown or torn
         raise ModelError(_advice(source, "the model", error)) from error
     if config.gradient_checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})

@@ -1,7 +1,8 @@
 """Random numbers that belong to a request: Philox4x32-10, keyed by the request and counted by token position.
 
 Why: a shared stream would make a sample depend on what else was running. Invariant: `uniforms(keys, t)[i]` is a
-function of `keys[i]` and `t` alone, on every machine (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3").
+function of `keys[i]` and `t` alone, on every machine (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2,
+3").
 """
 
 from __future__ import annotations

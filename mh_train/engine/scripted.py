@@ -96,6 +96,11 @@ class ScriptedEngine(Engine):
         return taken
 
 
+def look_policy(prompt: str, rng: random.Random) -> str:
+    """The shortest well-formed answer, whatever the prompt."""
+    return "<think>Look.</think><action>look</action>"
+
+
 def adversarial_policy(prompt: str, rng: random.Random) -> str:
     """One of `ADVERSARIAL`, whatever the prompt."""
     return rng.choice(ADVERSARIAL)

@@ -5,7 +5,7 @@ CPU cores. The folder is an ordinary Hugging Face model, so every engine and tra
 network is Qwen2's (biases on q, k, v) but saved as `llama`: for the type `qwen2`, `AutoTokenizer` puts Qwen's own
 pre-tokenizer in place of the folder's and would read every text as nothing.
 Invariants: equal config, corpus and seed give equal bytes; any text can be encoded (unknown words fall back to bytes),
-and `decode(encode(x)) == x` for lower-case, single-spaced text up to spaces around brackets and punctuation.
+and `decode(encode(x)) == x` for lower-case, single-spaced text up to spaces around punctuation and symbols.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def build_tiny(config: TinyConfig, corpus: Iterable[str], seed: int, folder: str
     head = config.hidden / config.heads
     if head not in (32, 64):
         raise ValueError(
-            f"model.tiny.hidden / model.tiny.heads is {head:g}; make it 32 or 64, the sizes that CPU attention supports."
+            f"model.tiny.hidden / model.tiny.heads is {head:g}; make it 32 or 64, which CPU attention supports."
         )
     folder = Path(folder)
     tokenizer = _wrap(build_tokenizer(config.phrases, corpus), config.context)

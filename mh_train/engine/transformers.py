@@ -50,8 +50,7 @@ class TransformersEngine(Engine):
     def expect(self, callers: int) -> None:
         """How many coroutines may still call `generate` (0: unknown)."""
         self._expected = callers
-        if self._waiting:
-            self._kick()
+        self._kick()
 
     def take_stats(self) -> EngineStats:
         """Counters since the previous call, reset."""
@@ -59,7 +58,8 @@ class TransformersEngine(Engine):
         return taken
 
     def _kick(self) -> None:
-        if self._pump is None or self._pump.done():
+        asked = any(not future.done() for _, future in self._waiting)
+        if asked and (self._pump is None or self._pump.done()):
             self._pump = asyncio.get_running_loop().create_task(self._drain())
 
     async def _drain(self) -> None:
