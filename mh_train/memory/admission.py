@@ -95,4 +95,4 @@ def _moved(d: Descriptor, label: Label, config: AdmissionConfig) -> Descriptor:
     else:
         r = min(max(d.reward, config.reject_below), config.reward - 0.05)
         c = min(d.confidence, config.confidence - 0.05)
-    return replace(d, label=label, reward=r, confidence=c)
+    return replace(d, label=label, reward=round(r, 6), confidence=round(c, 6))

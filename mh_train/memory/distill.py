@@ -81,7 +81,8 @@ async def distill(
 ) -> tuple[list[tuple[int, Record]], dict[str, float]]:
     """(trajectory index, record) pairs that the policy writes about chosen trajectories, and counts."""
     sampling = Sampling(temperature=config.temperature, max_tokens=config.max_tokens)
-    rendered = [prompts.distill(t, config.per_trajectory, config.prompt_tokens) for t in chosen]
+    limit = min(config.prompt_tokens, engine.max_context - config.max_tokens)
+    rendered = [prompts.distill(t, config.per_trajectory, limit) for t in chosen]
     turns = [
         TurnRequest(
             kind="distill",

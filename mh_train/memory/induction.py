@@ -67,7 +67,7 @@ async def induce(
                 verdict.descriptor.confidence,
                 verdict.guard,
                 verdict.notes,
-                lambda m: judge.fits(m, config.prompt_tokens),
+                lambda m: judge.fits(m, config.prompt_tokens, config.max_tokens),
             ),
             noise_key(seed, update, trajectory.id, "induce"),
             0.0,

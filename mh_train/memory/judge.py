@@ -48,8 +48,8 @@ class Judge(Protocol):
     async def ask(self, requests: Sequence[JudgeRequest]) -> list[JudgeAnswer]:
         """One answer each, in order. Raises `EngineError` when the backend failed for good."""
 
-    def fits(self, messages: Sequence[Message], tokens: int) -> bool:
-        """Whether a prompt has at most this many tokens."""
+    def fits(self, messages: Sequence[Message], tokens: int, answer: int) -> bool:
+        """Whether a prompt has at most `tokens` tokens and leaves room for an answer of `answer` tokens."""
 
 
 class EngineJudge:
@@ -82,9 +82,9 @@ class EngineJudge:
             for answer, watched in zip(answers, tokens, strict=True)
         ]
 
-    def fits(self, messages: Sequence[Message], tokens: int) -> bool:
-        """Counted in the engine's tokens."""
-        return len(self.codec.encode(messages)) <= tokens
+    def fits(self, messages: Sequence[Message], tokens: int, answer: int) -> bool:
+        """Counted in the engine's tokens, within its context."""
+        return len(self.codec.encode(messages)) <= min(tokens, self.engine.max_context - answer)
 
 
 def score_tokens(codec: Codec, scale: int) -> dict[int, int]:

@@ -191,7 +191,11 @@ async def _read(
             JudgeRequest(
                 "verify",
                 verify_messages(
-                    episodes[i], view, ORDERS[view], config.scale, lambda m: judge.fits(m, config.prompt_tokens)
+                    episodes[i],
+                    view,
+                    ORDERS[view],
+                    config.scale,
+                    lambda m: judge.fits(m, config.prompt_tokens, config.max_tokens),
                 ),
                 noise_key(seed, update, names[i], "verify", view, attempt),
                 temperature,

@@ -106,6 +106,8 @@ class Writer:
 class Counting(Engine):
     """An engine that is only told how many callers to expect."""
 
+    max_context = 4096
+
     def __init__(self) -> None:
         self.expected: list[int] = []
 

@@ -102,7 +102,7 @@ def test_at_most_three_candidates_per_episode_and_unreadable_answers_counted():
             many = {"records": [{**GOOD, "title": f"hint {i}"} for i in range(5)]}
             return [JudgeAnswer(json.dumps(many)), JudgeAnswer("no json")]
 
-        def fits(self, messages, tokens):
+        def fits(self, messages, tokens, answer):
             return True
 
     other = trajectory("u", observations=["x"])

@@ -60,7 +60,7 @@ class SetJudge:
         self.asked.append(list(requests))
         return [self.answers(r) for r in requests]
 
-    def fits(self, messages, tokens):
+    def fits(self, messages, tokens, answer):
         return sum(len(m["content"]) for m in messages) <= 4 * tokens
 
 
@@ -240,7 +240,7 @@ def test_a_long_episode_keeps_head_and_tail_within_the_limit():
     judge = SetJudge(lambda r: answer(span="room number 0"))
     (verdict,) = verdicts(judge, [replace(EPISODE, steps=steps)], prompt_tokens=2000)
     prompt = judge.asked[0][0].messages
-    assert judge.fits(prompt, 2000) and verdict.views >= 1
+    assert judge.fits(prompt, 2000, 0) and verdict.views >= 1
     text = prompt[-1]["content"]
     assert (
         "room number 0" in text
