@@ -33,4 +33,7 @@ def main(config: RunConfig) -> None:
         raise ConfigError(f"data.maker={data.maker} cannot be imported ({error}); give module:function.") from error
     summary = make(data.root, **data.options)
     write_json(stamp, {"wanted": wanted, "summary": summary})
-    say(f"data     {data.root}: " + ", ".join(f"{key} {value}" for key, value in summary.items() if not isinstance(value, dict)))
+    say(
+        f"data     {data.root}: "
+        + ", ".join(f"{key} {value}" for key, value in summary.items() if not isinstance(value, dict))
+    )

@@ -1,8 +1,8 @@
 """Train: roll out, reward, keep memories, update the policy; again and again.
 
-Why: this is the loop of the papers, and it should be readable on one screen. Invariants: a checkpoint holds everything, so a
-run that is killed anywhere continues as if nothing had happened (bit-equal on a CPU); the bank changes only between
-rollouts; finished updates are never lost.
+Why: this is the loop of the papers, and it should be readable on one screen. Invariants: a checkpoint holds everything,
+so a run that is killed anywhere continues as if nothing had happened (bit-equal on a CPU); the bank changes only
+between rollouts; finished updates are never lost.
 Run: `mh-train grpo experiment=quickstart`; the same command resumes.
 """
 
@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from statistics import fmean
 
+import torch
 from accelerate import Accelerator
 
 from envs.pool import EnvPool
-from mh_train.agent.reward import score_trajectory
 from mh_train.config import RunConfig
-from mh_train.config.schema import Use
-from mh_train.evaluate.modes import mode_of
 from mh_train.learn.advantage import compute_advantages
-from mh_train.learn.checkpoint import latest, save
-from mh_train.learn.export import export_model
+from mh_train.learn.checkpoint import latest, restore, save
+from mh_train.learn.export import ModelCard, export_model
 from mh_train.learn.learner import Learner
 from mh_train.learn.lora import add_lora
 from mh_train.learn.rows import rows_from_trajectories
@@ -33,7 +32,7 @@ from mh_train.memory.snapshot import save_snapshot
 from mh_train.rollout.panels import TaskCursor, make_panel
 from mh_train.rollout.runner import rollout
 from mh_train.rollout.writer import write_trajectories
-from mh_train.run.folder import RunFolder
+from mh_train.run.folder import RunFolder, versions
 from mh_train.run.metrics import Metrics
 from mh_train.run.progress import bar, say
 from mh_train.stages import parts
@@ -77,25 +76,71 @@ async def train(run: Training) -> None:
                 progress.advance(headline(values))
                 if run.update % config.learn.checkpoint.every == 0 or run.update == config.learn.updates:
                     checkpoint(run)
-    export_model(run.learner.model, run.policy.tokenizer, run.folder.model, config)
+    card = ModelCard(config.name, config.model.path, config.env.name, run.update, versions=versions())
+    export_model(run.learner.model, run.policy.tokenizer, run.folder.model, card)
 
 
 async def one_update(run: Training, pool: EnvPool) -> dict[str, float]:
     """Roll out -> reward -> memories -> policy; the metrics of one update."""
-    config, policy, update = run.config, run.policy, run.update + 1
+    config, policy, bank, update = run.config, run.policy, run.bank, run.update + 1
     started = time.perf_counter()
-    reader = None if run.bank is None else BankReader(run.bank.view(), run.bank.embedder, config.memory, training=True)
+    reader = None if bank is None else BankReader(bank.view(), bank.embedder, config.memory, training=True)
     tasks = run.cursor.next(config.rollout.tasks)
     result = await rollout(config, tasks, pool, policy.speaker, policy.engine, policy.prompts, reader, update)
-    advantages, spread = compute_advantages(result.trajectories, config.learn)
-    rows = rows_from_trajectories(result.trajectories, advantages, config.learn.train_reconstruct)
-    values = {**result.metrics, **spread}
-    if run.bank is not None:
+    advantages, values = compute_advantages(result.trajectories, config.learn)
+    for trajectory, advantage in zip(result.trajectories, advantages, strict=True):
+        trajectory.advantage = advantage if isinstance(advantage, float) else fmean(advantage)
+    values |= result.metrics
+    if bank is not None:
         values |= await curate(
-            run.bank, result.trajectories, policy.speaker, policy.engine, policy.prompts, config.memory, config.seed, update
+            bank, result.trajectories, policy.speaker, policy.engine, policy.prompts, config.memory, config.seed, update
         )
     write_trajectories(run.folder.trajectories / f"update-{update:05d}.jsonl", result.trajectories)
+    rows = rows_from_trajectories(result.trajectories, advantages, config.learn.train_reconstruct)
     values |= run.learner.update(rows, update, config.rollout.temperature)
     values |= await policy.engine.sync(run.learner.model, update)
-    values["time/update_s"] = time.perf_counter() - started
-    return values
+    stats = policy.engine.take_stats()
+    generated = {"time/generate_s": stats.seconds, "time/update_s": time.perf_counter() - started}
+    return {**values, **generated, "time/tokens_per_s": stats.completion_tokens / max(stats.seconds, 1e-9)}
+
+
+def begin(config: RunConfig, folder: RunFolder) -> Training:
+    """A new training, or the one that the newest intact checkpoint holds."""
+    policy = parts.policy(config, parts.start_policy(config, folder))
+    policy.model = add_lora(policy.model, config.model.lora, config.seed)
+    learner = Learner(policy.model, config.learn, Accelerator(cpu=not torch.cuda.is_available()), config.seed)
+    panel = make_panel(parts.environment(config), config.env.train_split, config.env.options)
+    cursor = TaskCursor(panel, config.seed)
+    found = latest(folder.checkpoints)
+    bank = parts.open_bank(config, folder, found.path / "bank" if found else None)
+    metrics = Metrics(folder, config, found.state["tracker"] if found else "")
+    run = Training(config, folder, policy, learner, cursor, bank, metrics)
+    if found:
+        restore(found, learner)
+        cursor.load_state_dict(found.state["cursor"])
+        run.update = found.update
+        say(f"grpo     continues after update {found.update}")
+    metrics.rewind(run.update)
+    return run
+
+
+def checkpoint(run: Training) -> None:
+    """Everything that the next update depends on."""
+    bank = run.bank
+    state = {"cursor": run.cursor.state_dict(), "tracker": run.metrics.run_id}
+    writers = {} if bank is None else {"bank": lambda folder: save_snapshot(bank, folder)}
+    save(run.folder.checkpoints, run.update, run.learner, state, run.config.learn.checkpoint, writers)
+
+
+def headline(values: Mapping[str, float]) -> dict[str, float]:
+    """The numbers that matter while a run works."""
+    names = {
+        "success": "env/success",
+        "reward": "reward/mean",
+        "asks": "memory/retrievals",
+        "used": "memory/accepted",
+        "bank": "memory/active",
+        "entropy": "learn/entropy",
+        "s": "time/update_s",
+    }
+    return {short: values[name] for short, name in names.items() if name in values}

@@ -23,7 +23,7 @@ from mh_train.engine.base import Engine
 from mh_train.engine.factory import make_engine
 from mh_train.engine.load import load_model
 from mh_train.memory.bank import Bank
-from mh_train.memory.embed import Embedder, make_embedder
+from mh_train.memory.embed import make_embedder
 from mh_train.memory.snapshot import restore, start_from
 from mh_train.run.folder import RunFolder
 
@@ -63,7 +63,9 @@ def start_policy(config: RunConfig, folder: RunFolder) -> str:
     if (folder.sft_model / "config.json").is_file():
         return str(folder.sft_model)
     if config.model.path == "tiny":
-        raise ConfigError(f"model=tiny knows nothing yet: run `mh-train sft name={config.name} ...` first, or mh-train run.")
+        raise ConfigError(
+            f"model=tiny knows nothing yet: run `mh-train sft name={config.name} ...` first, or mh-train run."
+        )
     return config.model.path
 
 
@@ -81,7 +83,7 @@ def make_prompts(config: RunConfig, codec: Any, limit: int = 0) -> Prompts:
     return Prompts(config.prompt.preset, codec, limit, config.env.history, config.prompt.self_reasoning)
 
 
-def open_bank(config: RunConfig, folder: RunFolder, snapshot: Path | None) -> tuple[Bank, Embedder] | None:
+def open_bank(config: RunConfig, folder: RunFolder, snapshot: Path | None) -> Bank | None:
     """The run's bank: that of a checkpoint's snapshot, or a new one (filled from `memory.start_from` when given).
 
     None when the run uses no memory."""
@@ -90,9 +92,9 @@ def open_bank(config: RunConfig, folder: RunFolder, snapshot: Path | None) -> tu
         return None
     embedder = make_embedder(memory.embedder)
     if snapshot is not None:
-        return restore(snapshot, memory, embedder, folder.bank, config.name), embedder
+        return restore(snapshot, memory, embedder, folder.bank, config.name)
     (folder.bank / "journal.jsonl").unlink(missing_ok=True)  # of an attempt that never reached a checkpoint
     bank = Bank(memory, embedder, folder.bank, config.name)
     if memory.start_from:
         start_from(Path(memory.start_from), bank)
-    return bank, embedder
+    return bank

@@ -1,7 +1,7 @@
 """Cold start: rows from the environment's expert (or a file), then supervised fine-tuning on the completions.
 
-Why: the policy must know the protocol before rewards can teach it anything (SPEC 6). Invariant: rows are rendered by the
-code that renders rollouts; a finished cold start is not done again.
+Why: the policy must know the protocol before rewards can teach it anything (SPEC 6). Invariant: rows are rendered by
+the code that renders rollouts; a finished cold start is not done again.
 Run: `mh-train sft experiment=quickstart`; `sft.data=FILE` takes rows of your own.
 """
 
@@ -49,7 +49,9 @@ def main(config: RunConfig) -> None:
         def report(step: int, steps: int, values: dict[str, float]) -> None:
             progress.advance(values, steps=round(100 * step / steps) - progress.done)
 
-        metrics = train_sft(model, tokenizer, examples, config.sft, config.seed, report, config.model.gradient_checkpointing)
+        metrics = train_sft(
+            model, tokenizer, examples, config.sft, config.seed, report, config.model.gradient_checkpointing
+        )
     base_model(model).save_pretrained(folder.sft_model)
     tokenizer.save_pretrained(folder.sft_model)
     write_json(folder.sft_model / "metrics.json", metrics)
@@ -69,7 +71,9 @@ def cold_start_rows(config: RunConfig, folder: RunFolder) -> list[SftRow]:
     async def play() -> list[SftRow]:
         async with parts.pool(config) as pool:
             with bar("expert", config.sft.trajectories, every_s=5) as progress:
-                made = await cold_start(config, env_class, panel.tasks, pool, prompts, lambda episode: progress.advance())
+                made = await cold_start(
+                    config, env_class, panel.tasks, pool, prompts, lambda episode: progress.advance()
+                )
         write_json(folder.sft_data.with_name("rows_metrics.json"), made.metrics)
         return made.rows
 
