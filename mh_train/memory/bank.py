@@ -8,14 +8,16 @@ counted, logged and caught up at the next boundary, and loses nothing.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import logging
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 from mh_train.config.schema import MemoryConfig
-from mh_train.memory.embed import Embedder
+from mh_train.memory.embed import Embedder, Fingerprint
 from mh_train.memory.events import BankState
 from mh_train.memory.journal import Event, Journal, pack_vector
 from mh_train.memory.milvus import MilvusMirror
@@ -24,13 +26,14 @@ from mh_train.memory.view import BankView
 
 log = logging.getLogger(__name__)
 JOURNAL = "journal.jsonl"
+LOCK = "owner.lock"
 
 
 class Bank:
     """A bank in a folder: `journal.jsonl` and, with Milvus Lite, `milvus.db/`.
 
-    Opening replays the journal. Raises `MemoryStoreError` when the journal is damaged, belongs to another embedder, or
-    (with a Milvus server configured) the server cannot be reached."""
+    Opening replays the journal. Raises `MemoryStoreError` when the journal is damaged, belongs to another embedder, is
+    in use by another run, or when Milvus cannot be reached."""
 
     def __init__(
         self, config: MemoryConfig, embedder: Embedder, folder: Path, run: str = "run", read_only: bool = False
@@ -39,6 +42,7 @@ class Bank:
         self.embedder = embedder
         self.folder = Path(folder)
         self.run = run
+        self._lock = None if read_only else _own(self.folder)
         self.journal = Journal(self.folder / JOURNAL, {"embedder": embedder.fingerprint.to_json()}, read_only)
         self.state = BankState()
         for update, events in self.journal.blocks:
@@ -86,10 +90,13 @@ class Bank:
 
     def digest(self) -> str:
         """SHA-256 over the embedder and every record in canonical form, by id."""
-        return records_digest(self.state, self.embedder)
+        return records_digest(self.state, self.embedder.fingerprint)
 
     def close(self) -> None:
-        """Let the mirror go. The journal needs no closing."""
+        """Let the mirror and the folder go; what was committed stays, what was not is lost."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
         if self.mirror is not None:
             self.mirror.close()
             self.mirror = None
@@ -112,14 +119,31 @@ class Bank:
         }
 
 
+def _own(folder: Path) -> IO[bytes]:
+    """A file that holds an exclusive lock on the folder until it is closed or this process ends.
+
+    Raises `MemoryStoreError` when another run holds it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = open(folder / LOCK, "ab")  # noqa: SIM115 - open for as long as the bank is
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise MemoryStoreError(
+            f"The bank at {folder} is in use by another run; wait for it, or only read it."
+        ) from error
+    except OSError as error:
+        log.warning("%s: this file system cannot lock (%s); make sure that only one run uses the bank.", folder, error)
+    return file
+
+
 def add_event(record: Record, vector: object, update: int, actor: str, reason: str) -> Event:
     """The event that adds a record with its vector (d,)."""
     return Event("add", record.id, update, actor, reason, {"record": record.to_json(), "vector": pack_vector(vector)})  # type: ignore[arg-type]
 
 
-def records_digest(state: BankState, embedder: Embedder) -> str:
+def records_digest(state: BankState, fingerprint: Fingerprint) -> str:
     """SHA-256 of the embedder's fingerprint and the canonical records in id order."""
-    digest = hashlib.sha256(canonical(embedder.fingerprint.to_json()).encode())
+    digest = hashlib.sha256(canonical(fingerprint.to_json()).encode())
     for name in sorted(state.records):
         digest.update(b"\n" + canonical(state.records[name].to_json()).encode())
     return digest.hexdigest()

@@ -68,7 +68,7 @@ async def curate(
         metrics |= await summarise(bank, config.budget, config.lifecycle, judge, seed, update)
     metrics |= keep_budget(bank, config.budget, config.prune, update)
     metrics |= bank.commit(update)
-    metrics |= health(bank) | rates(metrics)
+    metrics |= health(bank.state) | rates(metrics)
     metrics["memory/curate_seconds"] = time.perf_counter() - started
     return metrics
 

@@ -10,19 +10,19 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mh_train.memory.bank import Bank
+from mh_train.memory.events import BankState
 
 BINS = 5
 RATES = ("admitted", "rejected", "merged", "conflicts", "duplicates")
 
 
-def health(bank: Bank) -> dict[str, float]:
+def health(state: BankState) -> dict[str, float]:
     """Sizes by state and type, mean age, use and utility, and histograms of R and c over five equal bins."""
-    records = list(bank.records.values())
+    records = list(state.records.values())
     held = [record for record in records if record.retrievable]
     states = [record.state for record in records]
     types = [record.type for record in held]
-    size, now = max(len(held), 1), bank.state.update
+    size, now = max(len(held), 1), state.update
     out = {
         "memory/total": len(records),
         "memory/active": len(held),

@@ -21,7 +21,7 @@ import numpy as np
 
 from mh_train.config.schema import MemoryConfig
 from mh_train.files import fsync_folder, write_atomic, write_json
-from mh_train.memory.bank import JOURNAL, Bank, add_event, records_digest
+from mh_train.memory.bank import JOURNAL, Bank, add_event
 from mh_train.memory.embed import Embedder
 from mh_train.memory.events import BankState
 from mh_train.memory.journal import FORMAT, check_header
@@ -71,9 +71,9 @@ def save_snapshot(bank: Bank, folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def load_snapshot(folder: Path, embedder: Embedder) -> tuple[BankState, dict[str, Any]]:
+def load_snapshot(folder: Path, embedder: Embedder | None = None) -> tuple[BankState, dict[str, Any]]:
     """The records of a snapshot and its manifest. Raises `MemoryStoreError` when it is damaged, missing, or of another
-    embedder."""
+    embedder than the given one."""
     folder = Path(folder)
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
@@ -86,7 +86,8 @@ def load_snapshot(folder: Path, embedder: Embedder) -> tuple[BankState, dict[str
         raise MemoryStoreError(
             f"The bank snapshot {folder} cannot be used ({error}); choose another checkpoint."
         ) from error
-    check_header(manifest, {"embedder": embedder.fingerprint.to_json()}, folder / MANIFEST)
+    if embedder is not None:
+        check_header(manifest, {"embedder": embedder.fingerprint.to_json()}, folder / MANIFEST)
     state = BankState(
         {r.id: r for r in records}, {r.id: v for r, v in zip(records, vectors, strict=True)}, manifest["update"]
     )
@@ -111,7 +112,7 @@ def restore(snapshot: Path, config: MemoryConfig, embedder: Embedder, folder: Pa
         journal.unlink(missing_ok=True)
         bank = Bank(config, embedder, folder, run)
         insert(bank, state, "restore", f"restored from {Path(snapshot).name}", manifest["update"])
-    if records_digest(bank.state, embedder) != manifest["digest"]:
+    if bank.digest() != manifest["digest"]:
         bank.close()
         raise MemoryStoreError(
             f"The journal in {folder} and the snapshot {snapshot} disagree; choose another checkpoint."

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mh_train.config.schema import VerifierConfig
-from mh_train.engine.base import noise_key
+from mh_train.engine.base import Message, noise_key
 from mh_train.memory.distill import json_values
 from mh_train.memory.judge import Judge, JudgeAnswer, JudgeRequest
 from mh_train.memory.judge_prompts import CRITERIA, View, verify_messages
@@ -185,6 +185,10 @@ async def _read(
 ) -> dict[int, Reading]:
     """Readings of one view by episode; an unreadable answer is asked for once more, warmer, with its own noise."""
     found: dict[int, Reading] = {}
+
+    def fits(messages: Sequence[Message]) -> bool:
+        return judge.fits(messages, config.prompt_tokens, config.max_tokens)
+
     for attempt, temperature in enumerate((0.0, 0.7)):
         left = [i for i in wanted if i not in found]
         requests = [

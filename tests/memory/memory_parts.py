@@ -27,6 +27,11 @@ def open_bank(folder: Path, **values) -> Bank:
     return Bank(memory_config(**values), EMBEDDER, folder)
 
 
+def read_bank(folder: Path) -> Bank:
+    """The bank in a folder that another one may be writing."""
+    return Bank(memory_config(), EMBEDDER, folder, read_only=True)
+
+
 def record(content: str, *, env: str = "toy", task: str = "t0", update: int = 0, **values) -> Record:
     name = record_id(env, task, update, content)
     return Record(

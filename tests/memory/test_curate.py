@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from memory_parts import Counting, PlainPrompts, Writer, add, entry, open_bank, record, trajectory
+from memory_parts import Counting, PlainPrompts, Writer, add, entry, open_bank, read_bank, record, trajectory
 
 from mh_train.config.schema import DedupConfig, DistillConfig, PruneConfig
 from mh_train.memory.bank import JOURNAL
@@ -121,7 +121,7 @@ def test_an_update_from_usage_to_journal(tmp_path):
     used = sorted(bank.records)[0]
     second = update(bank, [trajectory("c", used=[(used, "accepted")])], number=1)
     assert second["memory/used_records"] == 1 and second["memory/distill_unparsed"] == 1
-    assert open_bank(tmp_path).digest() == bank.digest()
+    assert read_bank(tmp_path).digest() == bank.digest()
 
 
 def test_equal_runs_write_equal_journals(tmp_path):

@@ -5,7 +5,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from memory_parts import PlainPrompts, entry, open_bank, trajectory
+from memory_parts import PlainPrompts, entry, open_bank, read_bank, trajectory
 
 from mh_train.agent.speaker import EngineSpeaker
 from mh_train.config.schema import (
@@ -91,7 +91,7 @@ def test_induction_admits_verified_memories_and_rejects_unbacked_ones(tmp_path):
     journal = Journal(tmp_path / JOURNAL, {"embedder": bank.embedder.fingerprint.to_json()}, read_only=True)
     reasons = [e.reason for _, block in journal.blocks for e in block if e.kind == "reject"]
     assert reasons == ["its evidence span does not occur in the episode"] * 4
-    assert open_bank(tmp_path).digest() == bank.digest()
+    assert read_bank(tmp_path).digest() == bank.digest()
 
 
 def test_distilled_memories_get_the_verdict_and_failures_become_guards(tmp_path):

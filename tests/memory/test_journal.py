@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_parts import EMBEDDER, add, memory_config, open_bank, record
+from memory_parts import EMBEDDER, add, memory_config, open_bank, read_bank, record
 
 from mh_train.memory.bank import JOURNAL, Bank
 from mh_train.memory.embed import HashingEmbedder
@@ -48,7 +48,7 @@ def filled(folder: Path, changes) -> Bank:
 def test_replaying_the_journal_gives_the_same_bank(tmp_path_factory, changes):
     folder = tmp_path_factory.mktemp("bank")
     bank = filled(folder, changes)
-    again = open_bank(folder)
+    again = read_bank(folder)
     assert again.digest() == bank.digest()
     assert again.state.update == bank.state.update
     assert {n: v.tobytes() for n, v in again.state.vectors.items()} == {
@@ -79,17 +79,20 @@ def test_a_journal_cut_anywhere_opens_at_its_last_boundary(tmp_path_factory, whe
         digests.append(bank.digest())
         offsets.append(bank.journal.offset)
     data = (folder / JOURNAL).read_bytes()
+    bank.close()
     cut = offsets[0] + int(where * (len(data) - offsets[0]))
     (folder / JOURNAL).write_bytes(data[:cut])
     sealed = max(i for i, offset in enumerate(offsets) if offset <= cut)
     again = open_bank(folder)
     assert again.digest() == digests[sealed]
     add(again, record("after the crash", update=9), update=9)
-    assert open_bank(folder).digest() == again.digest()
+    assert read_bank(folder).digest() == again.digest()
 
 
 def test_a_torn_tail_is_logged_and_reading_only_leaves_it(tmp_path, caplog):
-    add(open_bank(tmp_path), record("kept"))
+    bank = open_bank(tmp_path)
+    add(bank, record("kept"))
+    bank.close()
     with open(tmp_path / JOURNAL, "ab") as file:
         file.write(b'{"kind":"add","id":"m')
     before = (tmp_path / JOURNAL).read_bytes()
@@ -105,6 +108,7 @@ def test_a_torn_tail_is_logged_and_reading_only_leaves_it(tmp_path, caplog):
 def test_damage_before_a_boundary_is_told_not_repaired(tmp_path):
     bank = open_bank(tmp_path)
     add(bank, record("one"), record("two"))
+    bank.close()
     data = (tmp_path / JOURNAL).read_bytes()
     (tmp_path / JOURNAL).write_bytes(data.replace(b"one", b"two"))
     with pytest.raises(MemoryStoreError, match=r"damaged before its boundary of update 0.*snapshot"):
@@ -115,6 +119,16 @@ def test_a_bank_of_another_embedder_is_refused(tmp_path):
     open_bank(tmp_path)
     with pytest.raises(MemoryStoreError, match=r"hashing \(64 dimensions.*hashing \(32 dimensions"):
         Bank(memory_config(), HashingEmbedder(32), tmp_path)
+
+
+def test_two_owners_are_refused_and_readers_are_not(tmp_path):
+    bank = open_bank(tmp_path)
+    add(bank, record("one"))
+    with pytest.raises(MemoryStoreError, match="in use by another run"):
+        open_bank(tmp_path)
+    assert read_bank(tmp_path).digest() == bank.digest()
+    bank.close()
+    assert open_bank(tmp_path).digest() == bank.digest()
 
 
 def test_impossible_events_are_refused(tmp_path):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_parts import add, open_bank, record
+from memory_parts import add, open_bank, read_bank, record
 
 from mh_train.config.schema import AdmissionConfig, LifecycleConfig, PruneConfig
 from mh_train.memory.curate import write
@@ -270,7 +270,7 @@ def test_invariants_hold_under_random_streams(tmp_path_factory, updates, budget)
         keep_budget(bank, budget, PruneConfig(), update)
         bank.commit(update)
         check(bank, budget, ever)
-    again = open_bank(bank.folder)
+    again = read_bank(bank.folder)
     assert again.digest() == bank.digest()
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from memory_parts import EMBEDDER, add, memory_config, open_bank, query, record
+from memory_parts import EMBEDDER, add, memory_config, open_bank, query, read_bank, record
 
 from mh_train.config.schema import PruneConfig
 from mh_train.memory.bank import JOURNAL
@@ -32,18 +32,20 @@ def test_resuming_forgets_what_came_after_the_checkpoint(bank, tmp_path):
     manifest = save_snapshot(bank, tmp_path / "snap")
     saved, journal = bank.digest(), (bank.folder / JOURNAL).read_bytes()
     add(bank, record("from an abandoned future", update=1), update=1)
+    bank.close()
     again = restore(tmp_path / "snap", memory_config(), EMBEDDER, bank.folder)
     assert again.digest() == saved == manifest["digest"]
     assert (bank.folder / JOURNAL).read_bytes() == journal
     add(again, record("from the new future", update=1), update=1)
-    assert open_bank(bank.folder).digest() == again.digest() != saved
+    assert read_bank(bank.folder).digest() == again.digest() != saved
 
 
 def test_a_snapshot_alone_is_enough(bank, tmp_path):
     save_snapshot(bank, tmp_path / "snap")
     again = restore(tmp_path / "snap", memory_config(), EMBEDDER, tmp_path / "elsewhere")
     assert again.digest() == bank.digest()
-    assert open_bank(tmp_path / "elsewhere").digest() == bank.digest()
+    assert read_bank(tmp_path / "elsewhere").digest() == bank.digest()
+    bank.close()
     (bank.folder / JOURNAL).write_bytes((bank.folder / JOURNAL).read_bytes()[:-40])
     assert restore(tmp_path / "snap", memory_config(), EMBEDDER, bank.folder).digest() == bank.digest()
 
@@ -54,6 +56,7 @@ def test_a_snapshot_is_replaced_as_a_whole(bank, tmp_path):
     save_snapshot(bank, tmp_path / "snap")
     assert sorted(os.listdir(tmp_path / "snap")) == ["manifest.json", "records.jsonl", "vectors.npy"]
     assert {p.name for p in tmp_path.iterdir()} == {"bank", "snap"}
+    bank.close()
     assert restore(tmp_path / "snap", memory_config(), EMBEDDER, bank.folder).digest() == bank.digest()
 
 
