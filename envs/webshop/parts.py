@@ -1,0 +1,127 @@
+"""First half of a build: the official items, cleaned and analysed, in parts of some thousand products.
+
+Invariant: a part is a pure function of its items, so an interrupted build keeps those that are complete. A part is
+`N.jsonl` (one `Product` per line) and, written after it, `N.npz` with its search terms.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from envs.webshop import files
+from envs.webshop.analyzer import analyze
+from envs.webshop.catalog import Product, clean
+from envs.webshop.nouns import NounFinder
+from envs.webshop.official import AttributeTable, JsonFile, Tick
+
+PART = 5000
+"""Products."""
+_LONGEST_ASIN = 10
+
+
+@dataclass
+class Read:
+    """What was read: items skipped and why, and the digest of every source."""
+
+    counts: dict[str, int] = field(default_factory=lambda: {"skipped_items": 0, "unreadable_prices": 0})
+    digests: dict[str, str] = field(default_factory=dict)
+
+
+def write_parts(
+    work: Path,
+    items: JsonFile,
+    attributes: JsonFile,
+    human: str | Path | None,
+    find_nouns: NounFinder,
+    limit: int,
+    tell: Any,
+) -> Read:
+    """Write every part below `work/parts` that is not there yet."""
+    folder = work / "parts"
+    folder.mkdir(exist_ok=True)
+    read = Read()
+    items.tick, attributes.tick = _ticker(tell, "products"), _ticker(tell, "attributes")
+    table = AttributeTable(folder / "attributes.db")
+    table.fill(attributes)
+    instructions = _load_human(human, read)
+    kept = _keep(itertools.islice(items.items(), limit or None), read)
+    for number in itertools.count():
+        batch = list(itertools.islice(kept, PART))
+        if not batch:
+            break
+        products = []
+        for item in batch:
+            product, unreadable = clean(item, table.get(item["asin"]), instructions.get(item["asin"], ()))
+            read.counts["unreadable_prices"] += unreadable
+            products.append(product)
+        if not (folder / f"{number:06}.npz").is_file():
+            _write_part(folder, number, products, find_nouns)
+    table.close()
+    read.digests["attributes"] = attributes.digest
+    if not limit:  # else the file was not read to its end
+        read.digests["items"] = items.digest
+    return read
+
+
+def part_names(work: Path) -> list[Path]:
+    """The parts in order, as `.npz` paths."""
+    return sorted((work / "parts").glob("*.npz"))
+
+
+def _ticker(tell: Any, what: str) -> Tick:
+    return lambda done, total: tell(what, done, total)
+
+
+def _load_human(path: str | Path | None, read: Read) -> dict[str, Any]:
+    if path is None:
+        return {}
+    source = JsonFile(path)
+    instructions = dict(source.pairs())
+    read.digests["human"] = source.digest
+    return instructions
+
+
+def _keep(items: Iterator[dict[str, Any]], read: Read) -> Iterator[dict[str, Any]]:
+    """Items with a proper asin, the first of each."""
+    seen: set[str] = set()
+    for item in items:
+        asin = item["asin"]
+        if asin == "nan" or len(asin) > _LONGEST_ASIN or asin in seen:
+            read.counts["skipped_items"] += 1
+            continue
+        seen.add(asin)
+        yield item
+
+
+def _write_part(folder: Path, number: int, products: list[Product], find_nouns: NounFinder) -> None:
+    nouns = find_nouns(product.title for product in products)
+    lines = [replace(product, nouns=found).to_json() for product, found in zip(products, nouns, strict=True)]
+    vocabulary: dict[str, int] = {}
+    terms: list[int] = []
+    repeats: list[int] = []
+    sizes, lengths = [], []
+    for product in products:
+        counts = Counter(analyze(product.search_text()))
+        terms.extend(vocabulary.setdefault(term, len(vocabulary)) for term in counts)
+        repeats.extend(counts.values())
+        sizes.append(len(counts))
+        lengths.append(counts.total())
+    files.write_bytes(
+        folder / f"{number:06}.jsonl", "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass")
+    )
+    files.write_arrays(
+        folder / f"{number:06}.npz",
+        vocabulary=np.frombuffer(json.dumps(list(vocabulary)).encode(), np.uint8),
+        terms=np.array(terms, np.int32),
+        repeats=np.minimum(np.array(repeats, np.int64), np.iinfo(np.uint16).max).astype(np.uint16),
+        sizes=np.array(sizes, np.int32),
+        lengths=np.array(lengths, np.int64),
+    )
