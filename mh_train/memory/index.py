@@ -9,9 +9,11 @@ Run: `python tests/bench/bench_memory.py`.
 
 from __future__ import annotations
 
+import math
 import re
+from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -24,42 +26,64 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
+class Postings:
+    """An inverted index with weights: each term's rows and weights lie side by side in two flat arrays."""
+
+    def __init__(self, entries: Iterable[tuple[str, int, float]], size: int) -> None:
+        """From (term, row, weight) triples over `size` rows."""
+        self.size = size
+        numbers: dict[str, int] = {}
+        terms, rows, weights = array("l"), array("l"), array("d")
+        for term, row, weight in entries:
+            terms.append(numbers.setdefault(term, len(numbers)))
+            rows.append(row)
+            weights.append(weight)
+        order = np.argsort(np.array(terms), kind="stable")
+        self.rows, self.weights = np.array(rows)[order], np.array(weights)[order]
+        ends = np.cumsum(np.bincount(np.array(terms, dtype=np.intp), minlength=len(numbers))).tolist()
+        self.spans = {term: slice(ends[i - 1] if i else 0, ends[i]) for term, i in numbers.items()}
+
+    def total(self, terms: Iterable[str]) -> np.ndarray:
+        """(n,) float64: the summed weights of the given distinct terms in each row."""
+        spans = [self.spans[term] for term in terms if term in self.spans]
+        if not spans:
+            return np.zeros(self.size)
+        rows = np.concatenate([self.rows[span] for span in spans])
+        weights = np.concatenate([self.weights[span] for span in spans])
+        return np.bincount(rows, weights, self.size)
+
+
 class Bm25:
-    """BM25 (k1 = 1.2, b = 0.75) over n documents, as postings: term -> (rows, weights)."""
+    """BM25 (k1 = 1.2, b = 0.75) over n documents."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         counts = [Counter(words(text)) for text in texts]
-        self.size = len(texts)
-        lengths = np.array([sum(count.values()) for count in counts], dtype=np.float64)
-        mean = lengths.mean() if self.size and lengths.sum() else 1.0
-        rows: dict[str, list[tuple[int, int]]] = {}
-        for row, count in enumerate(counts):
-            for term, times in count.items():
-                rows.setdefault(term, []).append((row, times))
-        self.postings: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-        self.idf: dict[str, float] = {}
-        for term, found in rows.items():
-            where, counted = np.array(found).T
-            times = counted.astype(np.float64)
-            idf = float(np.log1p((self.size - len(found) + 0.5) / (len(found) + 0.5)))
-            norm = times + K1 * (1 - B + B * lengths[where] / mean)
-            self.idf[term] = idf
-            self.postings[term] = (where, (idf * times * (K1 + 1) / norm).astype(np.float32))
-        self.unseen_idf = float(np.log1p((self.size + 0.5) / 0.5))
+        size = len(texts)
+        lengths = [sum(count.values()) for count in counts]
+        mean = sum(lengths) / size if size and sum(lengths) else 1.0
+        frequency = Counter(term for count in counts for term in count)
+        self.idf = {term: math.log1p((size - n + 0.5) / (n + 0.5)) for term, n in frequency.items()}
+        self.unseen_idf = math.log1p((size + 0.5) / 0.5)
+        self.postings = Postings(
+            (
+                (term, row, self.idf[term] * n * (K1 + 1) / (n + K1 * (1 - B + B * lengths[row] / mean)))
+                for row, count in enumerate(counts)
+                for term, n in count.items()
+            ),
+            size,
+        )
 
     def scores(self, texts: Sequence[str]) -> np.ndarray:
         """(q, n) float32 in [0, 1]: BM25 as a share of the query's idf mass.
 
         1 means that a document of average length holds every query word; words that no record holds count as missed.
         """
-        out = np.zeros((len(texts), self.size), dtype=np.float32)
+        out = np.zeros((len(texts), self.postings.size), dtype=np.float32)
         for row, text in zip(out, texts, strict=True):
             terms = dict.fromkeys(words(text))
-            found = [self.postings[term] for term in terms if term in self.postings]
-            if found:
-                where, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
-                mass = sum(self.idf.get(term, self.unseen_idf) for term in terms)
-                row[:] = np.bincount(where, weights, self.size) / mass
+            mass = sum(self.idf.get(term, self.unseen_idf) for term in terms)
+            if mass:
+                row[:] = self.postings.total(terms) / mass
         return np.minimum(out, 1.0, out=out)
 
 
@@ -83,3 +107,21 @@ def top_rows(scores: np.ndarray, k: int) -> np.ndarray:
         candidates = np.arange(n)
     order = candidates[np.argsort(-scores[candidates], kind="stable")][:k]
     return order[np.isfinite(scores[order])]
+
+
+def pools(scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The `top_rows` of every row of (q, n) scores in ascending order, (q, min(k, n)), and which of them are real (the
+    rest is padding where fewer are finite)."""
+    q, n = scores.shape
+    if n > k:
+        least = np.partition(scores, n - k, axis=1)[:, n - k, None]
+        mask = scores >= least
+        if np.isfinite(least).all() and (mask.sum(axis=1) == k).all():
+            return np.nonzero(mask)[1].reshape(q, k), np.ones((q, k), dtype=bool)
+    rows = np.zeros((q, min(k, n)), dtype=np.intp)
+    valid = np.zeros(rows.shape, dtype=bool)
+    for i, line in enumerate(scores):
+        found = np.sort(top_rows(line, k))
+        rows[i, : len(found)] = found
+        valid[i, : len(found)] = True
+    return rows, valid

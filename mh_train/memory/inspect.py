@@ -132,8 +132,7 @@ def why(
     injected = {hit.record_id for hit in reader.rank(vectors, [query])[0]}
     relevance = view.relevance(vectors, [query], config.lexical_weight if config.hybrid else 0.0)
     rows: list[tuple[Any, ...]] = []
-    for role in view.roles:
-        scored = reader.score(relevance, [query], role)
+    for role, scored in reader.score(relevance, [query]).items():
         candidates = [*scored.order(0), *(i for i in range(scored.rows.shape[1]) if not scored.valid[0, i])]
         for i in candidates:
             record = view.records[scored.rows[0, i]]

@@ -90,25 +90,28 @@ class BankReader:
         relevance = view.relevance(vectors, queries, weight, self.exclude_same_task)
         budgets = {"positive": config.k, "summary": config.scoring.summaries, "guard": config.scoring.guards}
         found: list[list[MemoryHit]] = [[] for _ in queries]
-        for role in view.roles:
-            scored = self.score(relevance, queries, role)
+        for role, scored in self.score(relevance, queries).items():
             for query, hits in enumerate(found):
                 order = scored.order(query)
-                rows = scored.rows[query, order]
-                for i in order[distinct(view.matrix, rows, config.dedup.read, budgets[role])]:
+                kept = order[distinct(view.matrix, scored.rows[query, order], config.dedup.read, budgets[role])]
+                for i in kept.tolist():
                     record = view.records[scored.rows[query, i]]
                     hits.append(hit_of(record, role, float(scored.scores[query, i]), scored.terms(query, i)))
         return found
 
-    def score(self, relevance: Relevance, queries: Sequence[MemoryQuery], role: HitRole) -> Scored:
-        """The candidates of one role with their scores and terms, by the rule that `memory.scoring` chooses."""
-        config = self.config
-        visible = self.view.only(relevance.total, role)
+    def score(self, relevance: Relevance, queries: Sequence[MemoryQuery]) -> dict[HitRole, Scored]:
+        """The candidates of each role with their scores and terms, by the rule that `memory.scoring` chooses."""
+        config, view = self.config, self.view
         if not config.scoring.enabled:
-            size = max(config.dedup.pool, config.k)
-            return score_plain(relevance, visible, size, config.lexical_weight)
-        score = score_guards if role == "guard" else score_positive
-        return score(self.view, visible, queries, config.scoring)
+            size, weight = max(config.dedup.pool, config.k), config.lexical_weight
+            return {role: score_plain(view, role, relevance, size, weight) for role in view.rows_of}
+        p = view.applicability(queries)
+        return {
+            role: score_guards(view, relevance.total, p, config.scoring)
+            if role == "guard"
+            else score_positive(view, role, relevance.total, p, config.scoring)
+            for role in view.rows_of
+        }
 
     async def _answer(self) -> None:
         waiting, self._waiting = self._waiting, []

@@ -1,5 +1,4 @@
-"""Governed retrieval (SPEC 5, MemGuard Eq. 3 and 4): pool -> hard filter -> S+ / S- -> injection budgets, for a whole
-batch.
+"""Governed retrieval (SPEC 5, MemGuard Eq. 3 and 4): pool -> hard filter -> S+ / S- -> injection budgets, for a batch.
 
 Why: a relevant record that is unproven, refuted or stale must not come first; what warns must not read like advice.
 Two paths, each with its own pool (so that many hints cannot crowd the guards out): hints and summaries by S+, guards
@@ -11,13 +10,13 @@ low confidence) never pass; scores are rounded to 1e-6 and ties go to the smalle
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from mh_train.agent.types import MemoryQuery
+from mh_train.agent.types import HitRole
 from mh_train.config.schema import ScoringConfig
-from mh_train.memory.index import top_rows, words
+from mh_train.memory.index import pools
 from mh_train.memory.view import BankView, Relevance
 
 POSITIVE = ("relevance", "quality", "applicability", "recency", "use", "conflict", "staleness", "risk")
@@ -26,39 +25,40 @@ GUARD = ("relevance", "quality", "applicability", "conflict", "staleness", "vagu
 
 @dataclass(frozen=True)
 class Scored:
-    """One path's candidates for q queries, all (q, m): rows in the view (ascending by id), whether each passes the hard
-    filter, raw and normalised terms (t, q, m), signed weights (t,), and the scores."""
+    """One path's candidates for q queries: rows in the view (q, m), ascending by id; whether each passes the hard
+    filter; its score; and the signed shares (q, m, t) of the named terms in it."""
 
     rows: np.ndarray
     valid: np.ndarray
-    raw: np.ndarray
-    normalised: np.ndarray
-    weights: np.ndarray
     scores: np.ndarray
+    shares: np.ndarray
     names: tuple[str, ...]
+    ranked: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        order = np.argsort(-np.where(self.valid, self.scores, -np.inf), axis=1, kind="stable")
+        object.__setattr__(self, "ranked", order)
 
     def order(self, query: int) -> np.ndarray:
         """Candidate positions of one query, best first, ties to the smaller id; filtered ones are left out."""
-        ranked = np.argsort(-np.where(self.valid[query], self.scores[query], -np.inf), kind="stable")
-        return ranked[: int(self.valid[query].sum())]
+        return self.ranked[query, : self.valid[query].sum()]
 
     def terms(self, query: int, position: int) -> dict[str, float]:
-        """The signed contribution of each term; they sum to the score."""
-        shares = self.weights * self.normalised[:, query, position]
-        return dict(zip(self.names, shares.tolist(), strict=True))
+        """The signed share of each term; they sum to the score."""
+        return dict(zip(self.names, self.shares[query, position].tolist(), strict=True))
 
 
 def score_positive(
-    view: BankView, relevance: np.ndarray, queries: Sequence[MemoryQuery], config: ScoringConfig
+    view: BankView, role: HitRole, relevance: np.ndarray, applicability: np.ndarray, config: ScoringConfig
 ) -> Scored:
-    """S+ (Eq. 3) of hints and summaries; `relevance` (q, n) with hidden and foreign rows at -inf."""
-    rows, valid = pool(relevance, config.pool)
+    """S+ (Eq. 3) of hints or summaries; `relevance` and `applicability` (q, n), hidden rows at -inf."""
+    rows, valid = pool(view, role, relevance, config.pool)
     found, c = np.take_along_axis(relevance, rows, axis=1), view.columns
     valid &= (found >= config.min_relevance) & (c.safe[rows] >= config.min_confidence)
     raw = (
         found,
         c.quality[rows],
-        applicability(view, rows, queries),
+        np.take_along_axis(applicability, rows, axis=1),
         c.recency[rows],
         c.use[rows],
         c.conflict[rows],
@@ -68,17 +68,15 @@ def score_positive(
     return _scored(rows, valid, raw, config.positive, config.risk, POSITIVE)
 
 
-def score_guards(
-    view: BankView, relevance: np.ndarray, queries: Sequence[MemoryQuery], config: ScoringConfig
-) -> Scored:
+def score_guards(view: BankView, relevance: np.ndarray, applicability: np.ndarray, config: ScoringConfig) -> Scored:
     """S- (Eq. 4) of failure-avoidance records that reach the guard thresholds for r and c."""
-    rows, valid = pool(relevance, config.pool)
+    rows, valid = pool(view, "guard", relevance, config.pool)
     found, c = np.take_along_axis(relevance, rows, axis=1), view.columns
     valid &= (found >= config.guard_relevance) & (c.confidence[rows] >= config.guard_confidence)
     raw = (
         found,
         c.quality[rows],
-        applicability(view, rows, queries),
+        np.take_along_axis(applicability, rows, axis=1),
         c.conflict[rows],
         c.stale[rows],
         c.vague[rows],
@@ -86,43 +84,23 @@ def score_guards(
     return _scored(rows, valid, raw, config.guard, config.guard_risk, GUARD)
 
 
-def score_plain(relevance: Relevance, visible: np.ndarray, size: int, lexical_weight: float) -> Scored:
+def score_plain(view: BankView, role: HitRole, relevance: Relevance, size: int, lexical_weight: float) -> Scored:
     """Relevance alone (MemHarness; semantic-only retrieval): the score is its cosine and BM25 shares."""
-    rows, valid = pool(visible, size)
+    rows, valid = pool(view, role, relevance.total, size)
+    scores = np.take_along_axis(relevance.total, rows, axis=1)
     cosine = np.take_along_axis(relevance.cosine, rows, axis=1)
-    scores = np.take_along_axis(visible, rows, axis=1)
     if relevance.lexical is None:
-        return Scored(rows, valid, cosine[None], cosine[None], np.ones(1), scores, ("cosine",))
-    raw = np.stack([np.maximum(cosine, 0), np.take_along_axis(relevance.lexical, rows, axis=1)])
-    weights = np.array([1 - lexical_weight, lexical_weight])
-    return Scored(rows, valid, raw, raw, weights, scores, ("cosine", "lexical"))
+        return Scored(rows, valid, scores, cosine[..., None], ("cosine",))
+    lexical = np.take_along_axis(relevance.lexical, rows, axis=1)
+    shares = np.stack([(1 - lexical_weight) * np.maximum(cosine, 0), lexical_weight * lexical], axis=-1)
+    return Scored(rows, valid, scores, shares, ("cosine", "lexical"))
 
 
-def pool(relevance: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The `size` most relevant rows of each query, ascending, (q, m); and which of them are real (the rest is
-    padding)."""
-    best = [np.sort(top_rows(scores, size)) for scores in relevance]
-    width = max((len(rows) for rows in best), default=0)
-    rows = np.zeros((len(best), width), dtype=np.intp)
-    valid = np.zeros((len(best), width), dtype=bool)
-    for i, found in enumerate(best):
-        rows[i, : len(found)] = found
-        valid[i, : len(found)] = True
-    return rows, valid
-
-
-def applicability(view: BankView, rows: np.ndarray, queries: Sequence[MemoryQuery]) -> np.ndarray:
-    """p (q, m): half for the same task type, half for the share of the record's condition words that the task or the
-    current observation names (all of them when it has none)."""
-    out = np.zeros(rows.shape)
-    for i, query in enumerate(queries):
-        said = set(words(f"{query.goal} {query.observation} {query.text}"))
-        for j, row in enumerate(rows[i].tolist()):
-            record = view.records[row]
-            condition = record.signature.condition
-            met = sum(word in said for word in condition) / len(condition) if condition else 1.0
-            out[i, j] = 0.5 * (record.task_type == query.task_type) + 0.5 * met
-    return out
+def pool(view: BankView, role: HitRole, relevance: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """The `size` most relevant rows of one role for each query, ascending, and which of them are real."""
+    mine = view.rows_of[role]
+    rows, valid = pools(relevance if len(mine) == len(view) else relevance[:, mine], size)
+    return mine[rows], valid
 
 
 def normalise(values: np.ndarray, valid: np.ndarray) -> np.ndarray:
@@ -143,8 +121,7 @@ def _scored(
     losses: Sequence[float],
     names: tuple[str, ...],
 ) -> Scored:
-    stacked = np.stack([np.where(valid, values, 0.0) for values in raw])
-    normalised = normalise(stacked, valid)
+    normalised = normalise(np.stack([np.where(valid, values, 0.0) for values in raw]), valid)
     weights = np.array([*gains, *(-loss for loss in losses)])
-    scores = np.round(np.tensordot(weights, normalised, axes=1), 6)
-    return Scored(rows, valid, stacked, normalised, weights, scores, names)
+    shares = np.moveaxis(weights[:, None, None] * normalised, 0, -1)
+    return Scored(rows, valid, np.round(shares.sum(axis=-1), 6), shares, names)

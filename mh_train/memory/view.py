@@ -15,7 +15,7 @@ import numpy as np
 from mh_train.agent.types import HitRole, MemoryQuery
 from mh_train.memory.embed import Fingerprint
 from mh_train.memory.events import BankState
-from mh_train.memory.index import Bm25, cosines, rounded
+from mh_train.memory.index import Bm25, Postings, cosines, rounded, words
 from mh_train.memory.records import LABEL_WORTH, Record
 
 ROLES: tuple[HitRole, ...] = ("positive", "summary", "guard")
@@ -70,8 +70,13 @@ class BankView:
             for source in record.provenance:
                 self.tasks.setdefault(source.task, []).append(row)
         roles = np.array([role(record) for record in chosen], dtype=object)
-        self.roles = tuple(name for name in ROLES if name in roles)
-        self._other_roles = {name: np.flatnonzero(roles != name) for name in self.roles}
+        self.rows_of: dict[HitRole, np.ndarray] = {n: np.flatnonzero(roles == n) for n in ROLES if n in roles}
+        types = np.array([record.task_type for record in chosen], dtype=object)
+        self.of_type = {name: np.asarray(types == name, dtype=float) for name in sorted(set(types))}
+        conditions = [(row, r.signature.condition) for row, r in enumerate(chosen)]
+        shares = ((word, row, 1 / len(named)) for row, named in conditions for word in named)
+        self.conditions = Postings(shares, len(chosen))
+        self.unconditional = np.array([not condition for _, condition in conditions], dtype=float)
         self.columns = columns(chosen, state.update)
 
     def __len__(self) -> int:
@@ -101,11 +106,15 @@ class BankView:
                 row[self.tasks.get(query.task_id, [])] = -np.inf
         return Relevance(total, cosine, lexical)
 
-    def only(self, scores: np.ndarray, role: HitRole) -> np.ndarray:
-        """A copy of (q, n) scores with the rows of other roles at -inf."""
-        kept = scores.copy()
-        kept[:, self._other_roles[role]] = -np.inf
-        return kept
+    def applicability(self, queries: Sequence[MemoryQuery]) -> np.ndarray:
+        """p (q, n): half for the same task type, half for the share of the record's condition words that the task, the
+        observation or the query names (all of them when it has none)."""
+        out = np.empty((len(queries), len(self)))
+        for row, query in zip(out, queries, strict=True):
+            said = set(words(f"{query.goal} {query.observation} {query.text}"))
+            met = self.conditions.total(said) + self.unconditional
+            row[:] = (met + self.of_type.get(query.task_type, 0.0)) / 2
+        return out
 
 
 def role(record: Record) -> HitRole:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from mh_train.memory.index import Bm25, top_rows, words
+from mh_train.memory.index import Bm25, pools, top_rows, words
 
 DOCUMENTS = [
     "the bread is in the drawer",
@@ -51,3 +51,21 @@ def test_bm25_of_an_empty_bank():
 def test_top_rows_sorts_by_score_then_row(scores, k):
     expected = sorted((i for i in range(len(scores)) if np.isfinite(scores[i])), key=lambda i: (-scores[i], i))[:k]
     assert top_rows(scores, k).tolist() == expected
+
+
+@given(
+    npst.arrays(
+        np.float32, st.tuples(st.integers(0, 4), st.integers(0, 30)), elements=st.sampled_from([0.1, 0.5, 0.9, -np.inf])
+    ),
+    st.integers(1, 9),
+)
+def test_pools_are_the_top_rows_of_every_query(scores, k):
+    rows, valid = pools(scores, k)
+    for line, found, real in zip(scores, rows, valid, strict=True):
+        assert found[real].tolist() == sorted(top_rows(line, k).tolist())
+
+
+def test_pools_without_ties_take_the_fast_way():
+    scores = np.random.default_rng(0).permutation(200).reshape(4, 50).astype(np.float32)
+    rows, valid = pools(scores, 7)
+    assert valid.all() and all(r.tolist() == sorted(top_rows(s, 7).tolist()) for s, r in zip(scores, rows, strict=True))

@@ -81,7 +81,7 @@ def test_positive_scores_are_equation_3(tmp_path):
     bank.commit(9)
     view, asked = bank.view(), query("where is the bread")
     relevance = view.relevance(EMBEDDER.encode([asked.text]), [asked], 0.5).total
-    scored = score_positive(view, relevance, [asked], ON)
+    scored = score_positive(view, "positive", relevance, view.applicability([asked]), ON)
     expected = plain_positive(view, relevance[0], asked, ON.positive, ON.risk)
     np.testing.assert_allclose(scored.scores[0], expected, atol=2e-6)
     for i in range(len(SEVEN)):
@@ -142,9 +142,8 @@ def test_guards_need_relevance_and_confidence(tmp_path):
     (hits,) = ask(one, query("bread in drawer"))
     assert [hit.record_id for hit in hits] == ["near"]
     relevance = one.view.relevance(EMBEDDER.encode(["bread in drawer"]), [query("bread in drawer")], 0.5).total
-    loose = score_guards(
-        one.view, relevance, [query("bread in drawer")], replace(ON, guard_relevance=0.0, guard_confidence=0.0)
-    )
+    asked = one.view.applicability([query("bread in drawer")])
+    loose = score_guards(one.view, relevance, asked, replace(ON, guard_relevance=0.0, guard_confidence=0.0))
     assert loose.valid.sum() == 3 and loose.names[-1] == "vagueness"
 
 
