@@ -89,7 +89,8 @@ class Bm25:
 
 def cosines(vectors: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     """(q, d) x (n, d), both L2-normalised -> (q, n) float32 cosines."""
-    return np.clip(vectors @ matrix.T, -1.0, 1.0).astype(np.float32)
+    out: np.ndarray = vectors @ matrix.T
+    return out.clip(-1.0, 1.0, out=out)
 
 
 def rounded(scores: np.ndarray) -> np.ndarray:

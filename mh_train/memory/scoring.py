@@ -53,12 +53,12 @@ def score_positive(
 ) -> Scored:
     """S+ (Eq. 3) of hints or summaries; `relevance` and `applicability` (q, n), hidden rows at -inf."""
     rows, valid = pool(view, role, relevance, config.pool)
-    found, c = np.take_along_axis(relevance, rows, axis=1), view.columns
+    found, c = picked(relevance, rows), view.columns
     valid &= (found >= config.min_relevance) & (c.safe[rows] >= config.min_confidence)
     raw = (
         found,
         c.quality[rows],
-        np.take_along_axis(applicability, rows, axis=1),
+        picked(applicability, rows),
         c.recency[rows],
         c.use[rows],
         c.conflict[rows],
@@ -71,12 +71,12 @@ def score_positive(
 def score_guards(view: BankView, relevance: np.ndarray, applicability: np.ndarray, config: ScoringConfig) -> Scored:
     """S- (Eq. 4) of failure-avoidance records that reach the guard thresholds for r and c."""
     rows, valid = pool(view, "guard", relevance, config.pool)
-    found, c = np.take_along_axis(relevance, rows, axis=1), view.columns
+    found, c = picked(relevance, rows), view.columns
     valid &= (found >= config.guard_relevance) & (c.confidence[rows] >= config.guard_confidence)
     raw = (
         found,
         c.quality[rows],
-        np.take_along_axis(applicability, rows, axis=1),
+        picked(applicability, rows),
         c.conflict[rows],
         c.stale[rows],
         c.vague[rows],
@@ -87,11 +87,11 @@ def score_guards(view: BankView, relevance: np.ndarray, applicability: np.ndarra
 def score_plain(view: BankView, role: HitRole, relevance: Relevance, size: int, lexical_weight: float) -> Scored:
     """Relevance alone (MemHarness; semantic-only retrieval): the score is its cosine and BM25 shares."""
     rows, valid = pool(view, role, relevance.total, size)
-    scores = np.take_along_axis(relevance.total, rows, axis=1)
-    cosine = np.take_along_axis(relevance.cosine, rows, axis=1)
+    scores = picked(relevance.total, rows)
+    cosine = picked(relevance.cosine, rows)
     if relevance.lexical is None:
         return Scored(rows, valid, scores, cosine[..., None], ("cosine",))
-    lexical = np.take_along_axis(relevance.lexical, rows, axis=1)
+    lexical = picked(relevance.lexical, rows)
     shares = np.stack([(1 - lexical_weight) * np.maximum(cosine, 0), lexical_weight * lexical], axis=-1)
     return Scored(rows, valid, scores, shares, ("cosine", "lexical"))
 
@@ -103,14 +103,20 @@ def pool(view: BankView, role: HitRole, relevance: np.ndarray, size: int) -> tup
     return mine[rows], valid
 
 
+def picked(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """(q, n) values at (q, m) rows."""
+    return values[np.arange(len(rows))[:, None], rows]
+
+
 def normalise(values: np.ndarray, valid: np.ndarray) -> np.ndarray:
     """Min-max over the valid entries of each row of (..., q, m); 0 where a row has no spread, and at invalid
     entries."""
-    low = np.where(valid, values, np.inf).min(axis=-1, keepdims=True, initial=np.inf)
-    high = np.where(valid, values, -np.inf).max(axis=-1, keepdims=True, initial=-np.inf)
-    span = high - low
-    usable = valid & (span > 0) & np.isfinite(span)
-    return np.divide(np.where(usable, values - low, 0.0), span, out=np.zeros(values.shape), where=usable)
+    if not values.shape[-1]:
+        return np.zeros(values.shape)
+    low = np.where(valid, values, np.inf).min(axis=-1, keepdims=True)
+    high = np.where(valid, values, -np.inf).max(axis=-1, keepdims=True)
+    spread = valid & (high > low)
+    return np.where(spread, values - low, 0.0) / np.where(high > low, high - low, 1.0)
 
 
 def _scored(
