@@ -25,8 +25,10 @@ from envs.alfworld.reading import (
 )
 from envs.base import Expert, Observation
 
+TERSE = 0.5
+"""Share of questions that leave the room out: what makes a good question is left for rewards to teach."""
 _TAKEN = re.compile(r"You pick up the ([a-z]+ \d+) from the ([a-z]+ \d+)\.")
-_MOVED = re.compile(r"You move the ([a-z]+ \d+) to the ([a-z]+ \d+)\.")
+_MOVED = re.compile(r"You (?:move|put) the ([a-z]+ \d+) (?:to|in/on) the ([a-z]+ \d+)\.")
 _PROCESSED = re.compile(r"You (clean|heat|cool) the ([a-z]+ \d+) using")
 _MEMORY = re.compile(r"([a-z]+) was in ([a-z]+)( \d+)?")
 
@@ -46,7 +48,7 @@ class AlfworldExpert(Expert):
         self._known: dict[str, str] = {}  # thing -> the receptacle where it was last seen
         self._checked: set[str] = set()
         self._processed: set[str] = set()
-        self._holding = self._origin = self._hint = ""
+        self._holding = self._origin = self._hint = self._sight = ""
 
     def act(self, observation: Observation, guidance: str) -> tuple[str, str]:
         """(thought, action). Raises ValueError for a goal that is not one of ALFWorld's task sentences."""
@@ -59,7 +61,7 @@ class AlfworldExpert(Expert):
     def query(self, observation: Observation) -> str:
         """The object and, while the room is in view, what tells it from other rooms: `bread toaster`."""
         self._enter(observation)
-        if not lists_room(observation.text):
+        if not lists_room(observation.text) or self._rng.random() < TERSE:
             return self._goal.target
         return f"{self._goal.target} {' '.join(_signs(self._room))}"
 
@@ -103,6 +105,7 @@ class AlfworldExpert(Expert):
     def _notice(self, observation: Observation) -> None:
         """Update what is known from the text and from what can be taken, used or opened here."""
         text, admissible = observation.text, observation.admissible
+        self._sight = _sight(text)
         if match := _TAKEN.search(text):
             self._holding, self._origin = match.groups()
             self._known.pop(self._holding, None)
@@ -149,11 +152,11 @@ class AlfworldExpert(Expert):
         for thing, place in self._wanted():
             take = f"take {thing} from {place}"
             if take in admissible:
-                return f"take {target}", take
+                return f"need {target}{self._sight} yes", take
             if place in self._here(admissible) and f"open {place}" not in admissible:
                 del self._known[thing]  # it is not there any more
                 continue
-            return f"take {target}", self._reach(place, admissible)
+            return f"need {target} in {place}", self._reach(place, admissible)
         return self._search(target, admissible)
 
     def _wanted(self) -> list[tuple[str, str]]:
@@ -188,17 +191,13 @@ class AlfworldExpert(Expert):
             command = f"{goal.verb} {held} with {appliance}"
             return f"{goal.verb} {goal.target}", command if command in admissible else f"go to {appliance}"
         place = self._destination()
-        command = f"move {held} to {place}"
-        return (
-            f"put {goal.target} in {goal.parent}",
-            command if command in admissible else self._reach(place, admissible),
-        )
+        put = [command for command in _puts(admissible) if command.endswith(f" {place}")]
+        return f"put {goal.target} in {goal.parent}", put[0] if put else self._reach(place, admissible)
 
     def _put_down(self, admissible: Sequence[str]) -> str:
         """Get rid of something that is not wanted: here if possible, else at the nearest thing that holds it."""
-        moves = [command for command in admissible if command.startswith("move ")]
-        if moves:
-            return moves[0]
+        if put := _puts(admissible):
+            return put[0]
         able = [name for name in self._room if assets.fits(kind(self._holding), kind(name))]
         return self._reach(next(iter([*able, self._origin])), admissible)
 
@@ -217,9 +216,21 @@ class AlfworldExpert(Expert):
             left = self._order
         hinted = [name for name in left if self._hint in (name, kind(name))] if wanted == self._goal.target else []
         if hinted:
-            return f"find {wanted} in {self._hint}", self._reach(hinted[0], admissible)
+            return f"need {wanted} in {self._hint}", self._reach(hinted[0], admissible)
         at_hand = [name for name in left if name in self._here(admissible)]
-        return f"find {wanted}", self._reach([*at_hand, *left][0], admissible)
+        return f"need {wanted}{self._sight}{' no' * bool(self._sight)}", self._reach([*at_hand, *left][0], admissible)
+
+
+def _sight(text: str) -> str:
+    """` see kettle pan`: the kinds a place shows, said before deciding, so that the decision is a comparison of words."""
+    if lists_room(text) or not place_described(text):
+        return ""
+    return " see " + (" ".join(kind(name) for name in things_seen(text)) or "nothing")
+
+
+def _puts(admissible: Sequence[str]) -> list[str]:
+    """The commands that put down what is held (`put` in data made before ALFWorld 0.4, `move` in later data)."""
+    return [command for command in admissible if command.startswith(("move ", "put "))]
 
 
 def _signs(receptacles: Sequence[str]) -> list[str]:

@@ -73,26 +73,46 @@ def layouts(seed: int) -> tuple[list[Layout], list[Layout]]:
 
 
 def games(seed: int, split: str, number: int, *, follow: float = 0.95, distractors: int = 3) -> Iterator[Game]:
-    """`number` games of a split; task types in turn, layouts and objects at random.
+    """`number` games of a split; task types in turn, each asking for all (marker, object kind) pairs evenly.
 
     `follow` is the share of things that are where the table says; `distractors` is how many other things lie about.
     """
     homes = table(seed)
     known, held = layouts(seed)
-    choices = held if split == "valid_unseen" else known
+    asked = {task_type: _asked(task_type, random.Random(f"{seed}/{split}/{task_type}")) for task_type in TYPES}
     for index in range(number):
         rng = random.Random(f"{seed}/{split}/{index}")
         task_type = TYPES[index % len(TYPES)]
-        layout = rng.choice(choices)
-        kept = [kind for kind in OBJECTS if homes[layout.marker, kind] in layout.kinds]
-        _, appliance, ability = PROCESS.get(task_type, ("", "", ""))
-        target = rng.choice([kind for kind in kept if not ability or kind in assets.can(ability)])
-        others = rng.sample([kind for kind in kept if kind != target], distractors)
-        placed = {kind: _place(homes[layout.marker, kind], layout, follow, rng) for kind in (target, *others)}
-        taken = (placed[target], appliance)
+        marker, target = next(asked[task_type])
+        layout = rng.choice(
+            [
+                layout
+                for layout in (held if split == "valid_unseen" else known)
+                if layout.marker == marker and homes[marker, target] in layout.kinds
+            ]
+        )
+        others = [kind for kind in OBJECTS if kind != target and homes[marker, kind] in layout.kinds]
+        placed = {
+            kind: _place(homes[marker, kind], layout, follow, rng)
+            for kind in (target, *rng.sample(others, distractors))
+        }
+        taken = (placed[target], PROCESS[task_type][1] if task_type in PROCESS else "")
         parent = rng.choice([kind for kind in layout.kinds if kind not in taken and target in assets.holds(kind)])
         room, things = _room(layout, placed)
         yield Game(split, index, task_type, target, parent, layout.scene, rng.randrange(2), (0, 0, 0, 30), room, things)
+
+
+def _types(kind: str) -> tuple[str, ...]:
+    """The task types that can ask for an object kind."""
+    return tuple(task for task in TYPES if task not in PROCESS or kind in assets.can(PROCESS[task][2]))
+
+
+def _asked(task_type: str, rng: random.Random) -> Iterator[tuple[str, str]]:
+    """Endless (marker, object kind) pairs of a task type; kinds that few types can ask for come more often."""
+    kinds = [kind for kind in OBJECTS if task_type in _types(kind)]
+    pairs = [(marker, kind) for marker in MARKERS for kind in kinds for _ in range(len(TYPES) // len(_types(kind)))]
+    while True:
+        yield from rng.sample(pairs, len(pairs))
 
 
 def _place(home: str, layout: Layout, follow: float, rng: random.Random) -> str:

@@ -30,7 +30,7 @@ from envs.base import EnvDataError
 
 DATA_FOLDER = "json_2.1.1"
 MANIFEST = "mini.json"
-GENERATION = 1
+GENERATION = 2
 """Raised whenever the same settings would give other games than before, so that old data is replaced."""
 VARIANTS: dict[str, Callable[..., Iterator[Game]]] = {"floorplans": floorplans.games, "conventions": conventions.games}
 
