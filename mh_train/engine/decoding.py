@@ -23,7 +23,8 @@ from mh_train.engine.kv import RowsCache, count_layers
 from mh_train.engine.noise import uniforms
 from mh_train.engine.sampling import SamplingRows, draw
 
-PREFILL_TOKENS = 2048  # most padded prompt tokens in one forward pass
+PREFILL_TOKENS = {"cpu": 1024}  # most padded prompt tokens in one forward pass: what a CPU's cache holds, ...
+PREFILL_TOKENS_ELSEWHERE = 16384  # ... and what fills a GPU
 SHORTEST = 0.9  # a bucket's shortest prompt, as a share of its longest
 COMPACT = 0.75  # finished rows leave once at most this share of rows is alive
 
@@ -113,22 +114,39 @@ class _Batch:
         return self._results()
 
     def _prefill(self) -> Tensor:
-        """Run all prompts, like lengths together, right-padded under a causal mask; next-token logits (b, vocab)."""
-        self.cache = RowsCache(self.decoder.layers, len(self.requests), self.width)
-        logits = []
-        for rows in buckets([len(request.prompt_ids) for request in self.requests]):
-            prompts = [request.prompt_ids for request in self.requests[rows]]
-            width = max(map(len, prompts))
-            ids = torch.tensor(
-                [[*prompt, *[0] * (width - len(prompt))] for prompt in prompts], device=self.alive.device
-            )
-            last = torch.tensor([len(prompt) - 1 for prompt in prompts], device=self.alive.device)
-            wanted, place = last.unique(return_inverse=True)
-            cache = DynamicCache(config=self.decoder.model.config)
-            out = self.decoder.model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=wanted)
-            self.cache.put(rows, cache)
-            logits.append(out.logits[torch.arange(len(prompts), device=self.alive.device), place])
-        return torch.cat(logits)
+        """Run all prompts, like lengths together, right-padded under a causal mask; next-token logits (b, vocab).
+
+        Equal prompts run once: all episodes of a group start from the same one.
+        """
+        asked = [request.prompt_ids for request in self.requests]
+        prompts = list(dict.fromkeys(asked))
+        self.cache = RowsCache(self.decoder.layers, len(prompts), self.width)
+        logits = torch.cat([self._prefill_bucket(rows, prompts[rows]) for rows in self._buckets(prompts)])
+        if len(prompts) < len(asked):
+            place = {prompt: row for row, prompt in enumerate(prompts)}
+            rows = torch.tensor([place[prompt] for prompt in asked], device=self.alive.device)
+            self.cache.take(rows)
+            logits = logits[rows]
+        return logits
+
+    def _buckets(self, prompts: Sequence[Sequence[int]]) -> list[slice]:
+        limit = PREFILL_TOKENS.get(self.alive.device.type, PREFILL_TOKENS_ELSEWHERE)
+        return buckets([len(prompt) for prompt in prompts], limit)
+
+    def _prefill_bucket(self, rows: slice, prompts: Sequence[Sequence[int]]) -> Tensor:
+        width = max(map(len, prompts))
+        padded = [[*prompt, *[0] * (width - len(prompt))] for prompt in prompts]
+        last = torch.tensor([len(prompt) - 1 for prompt in prompts], device=self.alive.device)
+        wanted, place = last.unique(return_inverse=True)
+        cache = DynamicCache(config=self.decoder.model.config)
+        out = self.decoder.model(
+            input_ids=torch.tensor(padded, device=self.alive.device),
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=wanted,
+        )
+        self.cache.put(rows, cache)
+        return out.logits[torch.arange(len(prompts), device=self.alive.device), place]
 
     def _sample(self, logits: Tensor, step: int) -> tuple[Tensor, Tensor]:
         """Draw token number `step` of every row; tokens (b,) and which rows have ended (b,)."""
@@ -182,13 +200,12 @@ class _Batch:
         ]
 
 
-def buckets(lengths: Sequence[int]) -> list[slice]:
-    """Cut neighbouring prompts of like length into forward passes of at most `PREFILL_TOKENS` padded tokens."""
-    cuts, start, longest, shortest = [0], 0, 0, 1 << 62
+def buckets(lengths: Sequence[int], limit: int) -> list[slice]:
+    """Cut neighbouring prompts of like length into forward passes of at most `limit` padded tokens."""
+    cuts, start, longest, shortest = [0], 0, lengths[0], lengths[0]
     for row, length in enumerate(lengths):
-        high, low = max(longest, length), min(shortest, length)
-        if row > start and (low < SHORTEST * high or (row + 1 - start) * high > PREFILL_TOKENS):
+        longest, shortest = max(longest, length), min(shortest, length)
+        if row > start and (shortest < SHORTEST * longest or (row + 1 - start) * longest > limit):
             cuts.append(row)
-            start, high, low = row, length, length
-        longest, shortest = high, low
+            start, longest, shortest = row, length, length
     return [slice(a, b) for a, b in zip(cuts, [*cuts[1:], len(lengths)], strict=True)]

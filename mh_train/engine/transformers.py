@@ -77,8 +77,8 @@ class TransformersEngine(Engine):
         batch = sorted(batch, key=lambda item: (-len(item[0].prompt_ids), item[0].noise, item[0].prompt_ids))
         for start in range(0, len(batch), self.max_batch):
             part = batch[start : start + self.max_batch]
-            task = asyncio.create_task(self._decode([request for request, _ in part]))
-            await asyncio.wait({task})
+            done, _ = await asyncio.wait({asyncio.create_task(self._decode([request for request, _ in part]))})
+            task = done.pop()
             error = task.exception()
             for number, (_, future) in enumerate(part):
                 if future.done():  # its caller was cancelled meanwhile

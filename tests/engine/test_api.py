@@ -152,7 +152,7 @@ def test_a_server_that_stays_down_is_an_error_with_its_last_words(server: Server
 
 
 def test_no_server_at_all() -> None:
-    with pytest.raises(EngineError, match="failed 2 times, last with ConnectError.*Is the server running"):
+    with pytest.raises(EngineError, match=r"failed 2 times, last with ConnectError.*Is the server running"):
         ask(ApiEngine("http://127.0.0.1:9/v1", "m", retries=1, backoff_s=0.001))
 
 
@@ -173,7 +173,7 @@ def test_a_wrong_key_is_not_tried_again(server: Server) -> None:
 @pytest.mark.parametrize("nonsense", ["<html>", "[]", '{"choices": []}', '{"choices": [{}]}'])
 def test_answers_that_are_no_completion(server: Server, nonsense: str) -> None:
     server.says(nonsense)
-    with pytest.raises(EngineError, match="other than JSON|no completion"):
+    with pytest.raises(EngineError, match=r"other than JSON|no completion"):
         ask(ApiEngine(server.url, "m"))
 
 

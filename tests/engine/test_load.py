@@ -47,7 +47,7 @@ def test_a_folder_that_is_no_model(tmp_path: Path) -> None:
 def test_a_model_without_tokenizer(folder: Path) -> None:
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).unlink()
-    with pytest.raises(ModelError, match="has no tokenizer; copy tokenizer.json"):
+    with pytest.raises(ModelError, match=r"has no tokenizer; copy tokenizer\.json"):
         load_model(ModelConfig(path=str(folder)))
 
 

@@ -13,7 +13,7 @@ import torch
 
 from mh_train.engine.base import EngineError, Request, Sampling
 from mh_train.engine.codec import HFCodec, ModelError
-from mh_train.engine.decoding import PREFILL_TOKENS, SHORTEST, buckets, ready_to_generate
+from mh_train.engine.decoding import SHORTEST, buckets, ready_to_generate
 from mh_train.engine.transformers import TransformersEngine
 
 
@@ -223,10 +223,27 @@ def test_grouped_query_attention_and_long_answers_agree_with_a_plain_forward_pas
 
 def test_buckets_hold_neighbours_of_like_length_within_the_token_limit() -> None:
     lengths = [900, 890, 700, 699, 698, 300, *[100] * 60, 2]
-    cut = buckets(lengths)
+    cut = buckets(lengths, 1500)
     assert [row for part in cut for row in range(len(lengths))[part]] == list(range(len(lengths)))
     for part in cut:
         inside = lengths[part]
         assert min(inside) >= SHORTEST * max(inside)
-        assert len(inside) * max(inside) <= PREFILL_TOKENS or len(inside) == 1
-    assert len(buckets([100] * 10)) == 1
+        assert len(inside) * max(inside) <= 1500
+    assert len(buckets([100] * 10, 1000)) == 1
+    assert len(buckets([5000, 5000], 1000)) == 2  # one prompt at least
+
+
+def test_equal_prompts_run_once_and_still_answer_differently(engine: TransformersEngine, model: Any) -> None:
+    first, second = (request.prompt_ids for request in contract.requests(engine, 2))
+    asked = [Request((first, second)[i % 2], Sampling(max_tokens=6), noise=i) for i in range(8)]
+    rows = []
+    hook = model.register_forward_pre_hook(
+        lambda _, __, inputs: rows.append(len(inputs["input_ids"])), with_kwargs=True
+    )
+    try:
+        together = contract.answers(engine, asked)
+    finally:
+        hook.remove()
+    assert sum(rows[: rows.index(8)]) == 2
+    assert len({answer.token_ids for answer in together}) == 8
+    assert [a.token_ids for a in together] == [contract.answers(engine, [one])[0].token_ids for one in asked]
