@@ -60,9 +60,8 @@ class BatchDecoder:
 
     def __init__(self, model: Any, end_ids: Sequence[int], max_context: int) -> None:
         self.model, self.max_context = model, max_context
-        self.device = next(model.parameters()).device
         self.layers = count_layers(model)
-        self.ends = torch.tensor(list(end_ids), device=self.device)
+        self.ends = torch.tensor(list(end_ids))
 
     def run(self, requests: Sequence[Request]) -> list[Decoded]:
         """Complete all requests together, in their order. Long prompts first is fastest."""
@@ -75,10 +74,11 @@ class _Batch:
 
     def __init__(self, decoder: BatchDecoder, requests: Sequence[Request]) -> None:
         self.decoder, self.requests = decoder, requests
-        device = decoder.device
+        device = next(decoder.model.parameters()).device  # asked each time: the trainer may move the model
         lengths = [len(request.prompt_ids) for request in requests]
         limits = [min(r.sampling.max_tokens, decoder.max_context - n) for r, n in zip(requests, lengths, strict=True)]
         self.width, self.steps = max(lengths), max(limits)
+        self.ends = decoder.ends.to(device)
         self.alive = torch.arange(len(requests), device=device)
         self.lengths = torch.tensor(lengths, device=device)
         self.limits = torch.tensor(limits, device=device)
@@ -158,7 +158,7 @@ class _Batch:
         self.logprobs[rows, step] = logprobs.gather(1, token[:, None]).squeeze(1)[going]
         if self.watch is not None:
             self.watched[rows, step] = logprobs[going].gather(1, self.watch[rows])
-        stop = torch.isin(drawn, self.decoder.ends)
+        stop = torch.isin(drawn, self.ends)
         self.stopped[rows] = stop
         self.counts[rows] = torch.where(stop | (step + 1 >= self.limits[rows]), -(step + 1), step + 1)
         return token, self.counts[self.alive] < 0

@@ -91,14 +91,12 @@ def main() -> None:
             if number:  # the first round warms up
                 found[name].append(measured)
     print(
-        f"{arguments.prompts} prompts of {arguments.shortest}-{arguments.longest} tokens, {arguments.new} new tokens, "
+        f"{arguments.prompts} prompts of {arguments.shortest}-{arguments.longest} tokens, {arguments.new} new tokens,"
     )
-    print(f"{model.num_parameters():,} parameters, {arguments.threads} thread(s), median of {arguments.rounds}")
+    print(f"{model.num_parameters():,} parameters, {arguments.threads} thread(s), medians of {arguments.rounds} rounds")
     medians = {name: [statistics.median(column) for column in zip(*rows, strict=True)] for name, rows in found.items()}
     for name, (wall, cpu, tokens) in medians.items():
-        print(
-            f"{name:10} {wall:6.3f} s wall  {cpu:6.3f} s CPU  {sum(lengths) / cpu:8.0f} prompt tokens/CPU-s  {tokens:.0f} new"
-        )
+        print(f"{name:10} {wall:6.3f} s wall  {cpu:6.3f} s CPU  {(sum(lengths) + tokens) / cpu:8.0f} tokens/CPU-s")
     ratios = [medians["generate"][i] / medians["mh_train"][i] for i in (0, 1)]
     print(f"generate / mh_train: wall {ratios[0]:.2f}, CPU {ratios[1]:.2f}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import threading
 import time
 from typing import Any
@@ -219,6 +220,20 @@ def test_grouped_query_attention_and_long_answers_agree_with_a_plain_forward_pas
         expected = contract.forward_logprobs(model, request.prompt_ids, answer.token_ids, 1.0)
         chosen = expected[range(len(answer.token_ids)), answer.token_ids]
         torch.testing.assert_close(torch.tensor(answer.logprobs), chosen, atol=1e-5, rtol=0)
+
+
+def test_adapters_added_to_the_model_later_are_used(model: Any, tokenizer: Any) -> None:
+    from peft import LoraConfig, get_peft_model
+
+    base = copy.deepcopy(model)
+    engine = TransformersEngine(base, HFCodec(tokenizer))
+    adapted = get_peft_model(base, LoraConfig(target_modules=["q_proj", "v_proj"], init_lora_weights=False))
+    contract.check_logprobs(engine, adapted, 1.0)
+    around = TransformersEngine(adapted, HFCodec(tokenizer))
+    asked = contract.requests(engine, 5)
+    assert contract.answers(engine, asked) == contract.answers(around, asked)
+    with adapted.disable_adapter():
+        contract.check_logprobs(engine, model, 1.0)
 
 
 def test_buckets_hold_neighbours_of_like_length_within_the_token_limit() -> None:
