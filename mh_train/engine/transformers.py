@@ -28,7 +28,6 @@ class TransformersEngine(Engine):
     def __init__(self, model: Any, codec: Codec, max_batch: int = 128, fixed_order: bool = True) -> None:
         self.codec, self.max_batch, self.fixed_order = codec, max_batch, fixed_order
         self.max_context = int(model.config.max_position_embeddings)
-        self._ends = set(codec.end_ids())
         self._decoder = BatchDecoder(model, codec.end_ids(), self.max_context)
         self._waiting: list[tuple[Request, asyncio.Future[Completion]]] = []
         self._expected = 0
