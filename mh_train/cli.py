@@ -1,7 +1,7 @@
 """`mh-train <stage> [key=value ...]`: the one command.
 
-Why: each stage is one file in `mh_train/stages/` with a `main(...)`; this file only finds it, so that `--help` answers at
-once and a broken optional package breaks only the stage that needs it.
+Why: each stage is one file in `mh_train/stages/` with a `main(...)`; this file only finds it, so that `--help` answers
+at once and a broken optional package breaks only the stage that needs it.
 Run: `mh-train --help`, `mh-train grpo experiment=quickstart --dry-run`, `mh-train grpo -m seed=0,1`.
 """
 
@@ -22,20 +22,31 @@ RUN_STAGES = {
 }
 TOOLS = {
     "env": "hold an environment to the contract: mh-train env check NAME [option=value ...]",
+    "bank": "look at the memories of a run, and edit them: mh-train bank list runs/NAME",
+    "webshop": "build a WebShop store, report how its splits overlap: mh-train webshop build --help",
     "doctor": "what is installed, what is missing, and the command that fixes it",
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of `mh-train`; the exit code (0 fine, 2 wrong input, 1 failed, 130 interrupted)."""
-    arguments = _parser().parse_intermixed_args(argv)
-    logging.basicConfig(level=logging.INFO if arguments.verbose else logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:2] == ["data", "webshop"]:
+        words = ["webshop", "build", *words[2:]]
+    tool = words[0] if words and words[0] in TOOLS else ""
+    arguments = argparse.Namespace(verbose=False) if tool else _parser().parse_intermixed_args(words)
+    logging.basicConfig(
+        level=logging.INFO if arguments.verbose else logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
+    )
     try:
-        if arguments.stage in TOOLS:
-            return int(importlib.import_module(f"mh_train.stages.{arguments.stage}").main(arguments.words))
+        if tool:
+            return int(importlib.import_module(f"mh_train.stages.{tool}").main(words[1:]))
         return _run_stage(arguments)
     except KeyboardInterrupt:
-        print("Interrupted. Finished updates are on disk; the same command continues from the last checkpoint.", file=sys.stderr)
+        print(
+            "Interrupted. Finished updates are on disk; the same command continues from the last checkpoint.",
+            file=sys.stderr,
+        )
         return 130
     except Exception as error:  # noqa: BLE001 - the one place where an error becomes a sentence
         return _explain(error, arguments.verbose)
@@ -48,7 +59,9 @@ def _run_stage(arguments: argparse.Namespace) -> int:
     configs = [compose(job) for job in jobs]
     if arguments.multirun:
         for number, (config, job) in enumerate(zip(configs, jobs, strict=True)):
-            config.name = f"{config.name}/{number:03d}-" + ",".join(word for word in job if not word.startswith("experiment="))
+            config.name = f"{config.name}/{number:03d}-" + ",".join(
+                word for word in job if not word.startswith("experiment=")
+            )
     if arguments.dry_run:
         for config in configs:
             _show(config)
@@ -85,13 +98,17 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="mh-train",
         description="Train LLM agents that reconstruct memory instead of replaying it.",
-        epilog=f"stages:\n{listing}\n\nsettings are Hydra overrides: experiment=quickstart learn.lr=1e-4 (see configs/)",
+        epilog=f"stages:\n{listing}\n\nsettings are Hydra overrides: experiment=quickstart learn.lr=1e-4 (configs/)",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("stage", choices=[*RUN_STAGES, *TOOLS], metavar="stage", help="what to do (list below)")
     parser.add_argument("words", nargs="*", help="settings, or the tool's own words")
-    parser.add_argument("--dry-run", action="store_true", help="print the resolved config and the derived sizes, then stop")
-    parser.add_argument("-m", "--multirun", action="store_true", help="one run per combination of comma-separated values")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print the resolved config and the derived sizes, then stop"
+    )
+    parser.add_argument(
+        "-m", "--multirun", action="store_true", help="one run per combination of comma-separated values"
+    )
     parser.add_argument("-v", "--verbose", action="store_true", help="log more, and show where an error happened")
     return parser
 

@@ -56,7 +56,9 @@ class AlfworldExpert(Expert):
         self._notice(observation)
         if guidance:
             self._hint = self._place_in(guidance) or self._hint
-        return self._decide(observation.admissible)
+        thought, action = self._decide(observation.admissible)
+        style = style_marker(self._room)
+        return (f"{style} room {thought}" if style else thought), action
 
     def query(self, observation: Observation) -> str:
         """The object and, while the room is in view, what tells it from other rooms: `bread toaster`."""
@@ -105,7 +107,7 @@ class AlfworldExpert(Expert):
     def _notice(self, observation: Observation) -> None:
         """Update what is known from the text and from what can be taken, used or opened here."""
         text, admissible = observation.text, observation.admissible
-        self._sight = _sight(text)
+        self._sight = _sight(text, self._goal.target)
         if match := _TAKEN.search(text):
             self._holding, self._origin = match.groups()
             self._known.pop(self._holding, None)
@@ -152,7 +154,7 @@ class AlfworldExpert(Expert):
         for thing, place in self._wanted():
             take = f"take {thing} from {place}"
             if take in admissible:
-                return f"need {target}{self._sight} yes", take
+                return f"need {target}{self._sight}", take
             if place in self._here(admissible) and f"open {place}" not in admissible:
                 del self._known[thing]  # it is not there any more
                 continue
@@ -218,14 +220,15 @@ class AlfworldExpert(Expert):
         if hinted:
             return f"need {wanted} in {self._hint}", self._reach(hinted[0], admissible)
         at_hand = [name for name in left if name in self._here(admissible)]
-        return f"need {wanted}{self._sight}{' no' * bool(self._sight)}", self._reach([*at_hand, *left][0], admissible)
+        return f"need {wanted}{self._sight}", self._reach([*at_hand, *left][0], admissible)
 
 
-def _sight(text: str) -> str:
-    """` see kettle pan`: the kinds a place shows, said before deciding, so that the decision is a comparison of words."""
+def _sight(text: str, target: str) -> str:
+    """` see kettle no bread yes`: the kinds a place shows, each compared with the wanted one before deciding."""
     if lists_room(text) or not place_described(text):
         return ""
-    return " see " + (" ".join(kind(name) for name in things_seen(text)) or "nothing")
+    kinds = [kind(name) for name in things_seen(text)] or ["nothing"]
+    return " see " + " ".join(f"{name} {'yes' if name == target else 'no'}" for name in kinds)
 
 
 def _puts(admissible: Sequence[str]) -> list[str]:

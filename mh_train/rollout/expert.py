@@ -27,7 +27,7 @@ Recall = Literal["relevant", "irrelevant", "nothing"]
 
 
 class ExpertSpeaker:
-    """Answers the turns of one episode and keeps them as rows.
+    """Answers the turns of one episode and keeps them as rows, random actions aside.
 
     `ask_at`: the first step at which it asks memory, once (None: never). `noise`: share of steps with a random
     admissible action instead of its own.
@@ -40,21 +40,25 @@ class ExpertSpeaker:
 
     async def speak(self, turn: TurnRequest) -> Completion:
         """The expert's answer to one turn."""
-        text = self._reconstruct(turn) or EMPTY if turn.kind == "reconstruct" else self._act(turn)
+        text, learn = (self._reconstruct(turn) or EMPTY, True) if turn.kind == "reconstruct" else self._act(turn)
         row = sft_row(self._codec, turn.kind, turn.messages, text, turn.prompt_ids)
-        self.rows.append(row)
+        if learn:
+            self.rows.append(row)
         return Completion(row.completion_ids, (0.0,) * len(row.completion_ids), text, "stop")
 
-    def _act(self, turn: TurnRequest) -> str:
+    def _act(self, turn: TurnRequest) -> tuple[str, bool]:
+        """The answer, and whether it is worth learning: random actions lead to new states, they are no example."""
         seen = _observation(turn)
         if turn.offer_memory and self._ask_at is not None and turn.step >= self._ask_at:
             self._ask_at = None
-            return f"<think>ask memory</think><retrieve_memory>{self._expert.query(seen)}</retrieve_memory>"
+            thought, _ = self._expert.act(seen, "")
+            return f"<think>{thought}</think><retrieve_memory>{self._expert.query(seen)}</retrieve_memory>", True
         guidance = turn.guidance or (self._reconstruct(turn) if turn.hits else "")
         thought, action = self._expert.act(seen, guidance)
-        if self._noise and seen.admissible and self._rng.random() < self._noise:
-            thought, action = "try something", self._rng.choice(seen.admissible)
-        return f"<think>{thought}</think><action>{action}</action>"
+        stray = bool(self._noise and seen.admissible) and self._rng.random() < self._noise
+        if stray:
+            action = self._rng.choice(seen.admissible)
+        return f"<think>{thought}</think><action>{action}</action>", not stray
 
     def _reconstruct(self, turn: TurnRequest) -> str:
         return self._expert.reconstruct(_observation(turn), [(hit.memory, hit.source_state) for hit in turn.hits])

@@ -56,9 +56,7 @@ async def evaluate_policy(config: RunConfig, model: Path, bank: Path | None, fol
         raise ConfigError(f"There is no policy in {model}; run `mh-train grpo name={config.name}` first.")
     policy = parts.policy(config, model)
     env_class = parts.environment(config)
-    panels = [
-        make_panel(env_class, name, config.env.options, config.evaluate.limit) for name in config.evaluate.panels
-    ]
+    panels = [make_panel(env_class, name, config.env.options, config.evaluate.limit) for name in config.evaluate.panels]
     embedder = make_embedder(config.memory.embedder)
     view = None if bank is None else load_view(bank, embedder)
     cells = len(panels) * len(config.evaluate.modes) * len(config.evaluate.seeds)

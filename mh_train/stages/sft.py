@@ -70,7 +70,7 @@ def cold_start_rows(config: RunConfig, folder: RunFolder) -> list[SftRow]:
 
     async def play() -> list[SftRow]:
         async with parts.pool(config) as pool:
-            with bar("expert", config.sft.trajectories, every_s=5) as progress:
+            with bar("expert", config.sft.trajectories * 3 // 2, every_s=5) as progress:
                 made = await cold_start(
                     config, env_class, panel.tasks, pool, prompts, lambda episode: progress.advance()
                 )
