@@ -60,7 +60,9 @@ def test_a_room_imports_only_what_its_row_allows(room: str):
 @pytest.mark.parametrize("room", WITHOUT_TORCH)
 def test_light_rooms_load_without_torch(room: str):
     modules = [f"mh_train.{room}.{path.stem}" for path in files(f"mh_train/{room}") if path.stem != "__init__"]
-    code = f"import sys, importlib; [importlib.import_module(m) for m in {modules!r}]; assert 'torch' not in sys.modules"
+    code = (
+        f"import sys, importlib; [importlib.import_module(m) for m in {modules!r}]; assert 'torch' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 

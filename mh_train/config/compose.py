@@ -57,7 +57,7 @@ def compose(overrides: Sequence[str] = ()) -> RunConfig:
 def load(path: str | os.PathLike[str]) -> RunConfig:
     """Read a resolved YAML file written by `to_yaml`. Raises `ConfigError` when it does not fit the schema."""
     try:
-        raw = OmegaConf.merge(OmegaConf.structured(RunConfig), OmegaConf.load(path))
+        raw = OmegaConf.merge(OmegaConf.structured(RunConfig), OmegaConf.load(str(path)))
         return _checked(cast(RunConfig, OmegaConf.to_object(raw)))
     except (OmegaConfBaseException, OSError) as error:
         raise ConfigError(f"{path}: {_sentence(error)}") from error

@@ -46,7 +46,9 @@ class RunFolder:
             folder.path.mkdir(parents=True, exist_ok=True)
             write_atomic(folder.config_file, to_yaml(config))
         except OSError as error:
-            raise ConfigError(f"The run folder {folder.path} cannot be written ({error}); set root= to another place.") from error
+            raise ConfigError(
+                f"The run folder {folder.path} cannot be written ({error}); set root= to another place."
+            ) from error
         write_json(folder.path / "env.json", environment())
         return folder
 

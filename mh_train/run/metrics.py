@@ -80,7 +80,9 @@ def make_trackers(folder: RunFolder, config: RunConfig, run_id: str) -> list[Tra
         if config.track.tensorboard:
             chosen.append(TensorboardTracker(folder))
     except ImportError as error:
-        raise RuntimeError(f"A tracker is switched on but not installed ({error}): pip install 'mh_train[track]'.") from error
+        raise RuntimeError(
+            f"A tracker is switched on but not installed ({error}): pip install 'mh_train[track]'."
+        ) from error
     return chosen
 
 
@@ -91,13 +93,12 @@ class WandbTracker:
         import wandb
         import yaml
 
-        mode = "online" if wandb.api.api_key else "offline"
         self.run = wandb.init(
             project=config.track.wandb_project,
             name=config.name,
             id=run_id,
             resume="allow",
-            mode=mode,
+            mode="online" if wandb.api.api_key else "offline",
             dir=str(folder.path),
             config=yaml.safe_load(to_yaml(config)),
         )

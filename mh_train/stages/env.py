@@ -22,7 +22,7 @@ def main(words: Sequence[str]) -> int:
     if len(words) < 2 or words[0] != "check":
         raise ConfigError("usage: mh-train env list | mh-train env check NAME [option=value ...]")
     options = dict(_option(word) for word in words[2:])
-    split = options.pop("split", None)
+    split = str(options.pop("split")) if "split" in options else None
     report = check_env(words[1], options, split=split)
     print(report)
     return 0 if report.ok else 1

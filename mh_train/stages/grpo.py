@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 
 import torch
@@ -128,7 +129,7 @@ def checkpoint(run: Training) -> None:
     """Everything that the next update depends on."""
     bank = run.bank
     state = {"cursor": run.cursor.state_dict(), "tracker": run.metrics.run_id}
-    writers = {} if bank is None else {"bank": lambda folder: save_snapshot(bank, folder)}
+    writers = {} if bank is None else {"bank": partial(save_snapshot, bank)}
     save(run.folder.checkpoints, run.update, run.learner, state, run.config.learn.checkpoint, writers)
 
 

@@ -8,7 +8,7 @@ Run: `mh-train sft experiment=quickstart`; `sft.data=FILE` takes rows of your ow
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mh_train.config import RunConfig
@@ -46,7 +46,7 @@ def main(config: RunConfig) -> None:
     examples = [Example(row.prompt_ids, row.completion_ids) for row in rows]
     with bar("sft", 100) as progress:
 
-        def report(step: int, steps: int, values: dict[str, float]) -> None:
+        def report(step: int, steps: int, values: Mapping[str, float]) -> None:
             progress.advance(values, steps=round(100 * step / steps) - progress.done)
 
         metrics = train_sft(

@@ -1,4 +1,4 @@
-"""The whole job on the toy environment: stages run, a killed run resumes to the same bytes, evaluation changes nothing."""
+"""The whole job on the toy environment: stages run, a killed run ends like one that was not, evaluation only reads."""
 
 import json
 import os
