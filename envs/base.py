@@ -30,10 +30,10 @@ class Task:
 class Observation:
     """What the agent sees after a reset or a step.
 
-    `text` is the engine's own text, unchanged. `shown`, when not empty, is what a prompt shows instead (ALFWorld: without
-    the banner and the task sentence; WebShop: without the instruction). `goal` is the task text T, the same at every step.
-    `accepted` says whether the action that led here was admissible; `done` ends the episode; `won` is the benchmark's
-    own success; `score` in [0, 1] is its task score.
+    `text` is the engine's own text, unchanged. `shown`, when not empty, is what a prompt shows instead (ALFWorld:
+    without the banner and the task sentence; WebShop: without the instruction). `goal` is the task text T, the same
+    at every step. `accepted` says whether the action that led here was admissible; `done` ends the episode; `won` is
+    the benchmark's own success; `score` in [0, 1] is its task score.
     """
 
     text: str
@@ -77,7 +77,7 @@ class TextEnv(ABC):
     def step(self, action: str) -> Observation:
         """Apply one action (already trimmed and space-collapsed)."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most environments hold nothing
         """Free what the slot holds; called once."""
 
     @classmethod
@@ -87,9 +87,11 @@ class TextEnv(ABC):
 
 
 class Expert(ABC):
-    """A scripted teacher that knows no more than an agent: it sees observations and retrieved memories, never the state.
+    """A scripted teacher that knows no more than an agent: it sees observations and retrieved memories, never the
+    state.
 
-    One object plays one episode. Its texts are what cold start teaches the policy to say: thoughts and memories are short.
+    One object plays one episode. Its texts are what cold start teaches the policy to say: thoughts and memories are
+    short.
     """
 
     @abstractmethod

@@ -13,7 +13,7 @@ from typing import Any
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes | str) -> None:
-    """Replace `path` by `data` durably. Raises `OSError` (disk full, no permission) and then leaves `path` as it was."""
+    """Replace `path` by `data` durably. Raises `OSError` (disk full, no permission); `path` then is as it was."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")

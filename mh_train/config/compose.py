@@ -1,7 +1,7 @@
 """Compose a run's configuration from `configs/` and command-line overrides, typed and checked.
 
-Why: the launcher composes once; every rank and every resumed job then loads the resolved YAML. A typo, a wrong type or an
-impossible combination fails here, in under two seconds, with a sentence that names the key.
+Why: the launcher composes once; every rank and every resumed job then loads the resolved YAML. A typo, a wrong type
+or an impossible combination fails here, in under two seconds, with a sentence that names the key.
 Invariant: `load(path written by to_yaml(c)) == c`.
 Run: `mh-train grpo experiment=quickstart --dry-run`.
 """

@@ -20,8 +20,9 @@ KNOWN = {
     "memory.embedder.name": ("wordllama", "sentence_transformers", "bge_m3", "hashing"),
 }
 POSITIVE = (
-    "env.horizon env.prompt_tokens env.completion_tokens rollout.tasks rollout.group memory.k memory.budget learn.updates "
-    "learn.lr learn.minibatch_turns learn.token_budget learn.grad_clip engine.max_batch sft.batch sft.lr sft.epochs"
+    "env.horizon env.prompt_tokens env.completion_tokens rollout.tasks rollout.group memory.k memory.budget "
+    "learn.updates learn.lr learn.minibatch_turns learn.token_budget learn.grad_clip engine.max_batch "
+    "sft.batch sft.lr sft.epochs"
 )
 SHARES = "memory.dropout memory.distill.fraction sft.reject_share sft.expert_noise"
 
@@ -74,7 +75,7 @@ def _memory(config: RunConfig) -> Iterator[str]:
     if memory.use is Use.none and memory.trigger is not Trigger.off:
         yield "memory.use=none needs memory.trigger=off: a policy without memory must not be offered retrieval."
     if memory.use is not Use.none and memory.trigger is Trigger.off:
-        yield f"memory.trigger=off never retrieves, so memory.use={memory.use.value} has no effect; set memory.use=none."
+        yield f"memory.trigger=off never retrieves, so memory.use={memory.use.value} is idle; set memory.use=none."
     if memory.use is not Use.none and not memory.write and not memory.start_from:
         yield "memory.write=false with no memory.start_from leaves the bank empty for ever; give a snapshot folder."
     if memory.max_retrievals < 1:

@@ -105,7 +105,7 @@ def _grouped_sdpa(
 
 @lru_cache(maxsize=4)  # every layer of a forward pass asks for the same plan
 def _gather_plan(cuts: tuple[int, ...], device: torch.device) -> tuple[list[Tensor], Tensor]:
-    """Cumulative lengths -> per group the token numbers (rows, longest), and where each token lands in their outputs."""
+    """Cumulative lengths -> per group its token numbers (rows, longest), and where each token lands in the outputs."""
     lengths = [end - start for start, end in pairwise(cuts)]
     place = torch.empty(cuts[-1], dtype=torch.long, device=device)
     groups, landed = [], 0

@@ -27,7 +27,7 @@ from mh_train.learn.learner import Learner
 from mh_train.learn.randomness import random_states, set_random_states
 
 log = logging.getLogger(__name__)
-Writer = Callable[[Path], None]
+Writer = Callable[[Path], object]
 
 
 class CheckpointError(RuntimeError):
@@ -46,7 +46,7 @@ class Checkpoint:
     skipped: tuple[str, ...] = ()
 
 
-def save_checkpoint(
+def save(
     folder: Path,
     update: int,
     learner: Learner,
@@ -91,7 +91,7 @@ def save_checkpoint(
     return target
 
 
-def latest_checkpoint(folder: Path) -> Checkpoint | None:
+def latest(folder: Path) -> Checkpoint | None:
     """The newest intact checkpoint, or None when there is none at all. Damaged ones are skipped, logged and named.
 
     Raises `CheckpointError` when checkpoints exist but all are damaged.

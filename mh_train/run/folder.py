@@ -1,4 +1,5 @@
-"""One run, one folder: `config.yaml`, `env.json`, `metrics.jsonl`, `trajectories/`, `bank/`, `checkpoints/`, `eval/`, `model/`.
+"""One run, one folder: `config.yaml`, `env.json`, `metrics.jsonl`, `trajectories/`, `bank/`, `checkpoints/`, `eval/`,
+`model/`.
 
 Why: trackers, reports, evaluation and a resumed job all read the same files. Invariant: nothing in a run folder is ever
 half written, and a resumed run continues the folder it finds.

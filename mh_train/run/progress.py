@@ -1,7 +1,7 @@
 """What a person sees while a run works: progress bars on a terminal, one line per step otherwise.
 
-Why: the numbers that matter belong in front of whoever waits; a log file must stay readable. Invariant: showing progress
-never changes a run.
+Why: the numbers that matter belong in front of whoever waits; a log file must stay readable. Invariant: showing
+progress never changes a run.
 """
 
 from __future__ import annotations

@@ -76,7 +76,10 @@ def test_a_sweep_expands_to_one_job_per_combination():
 
 
 def test_a_typo_fails_on_the_command_line_before_torch_is_imported():
-    code = "import sys; from mh_train.cli import main; status = main(['grpo', 'env=toy', 'x=1']); assert 'torch' not in sys.modules; sys.exit(status)"
+    code = (
+        "import sys; from mh_train.cli import main; status = main(['grpo', 'env=toy', 'x=1'])\n"
+        "assert 'torch' not in sys.modules; sys.exit(status)"
+    )
     started = time.process_time()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2

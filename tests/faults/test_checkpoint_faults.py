@@ -13,7 +13,7 @@ from accelerate import Accelerator
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from mh_train.config.schema import CheckpointConfig, LearnConfig
-from mh_train.learn.checkpoint import CheckpointError, latest_checkpoint, save_checkpoint
+from mh_train.learn.checkpoint import CheckpointError, latest, save
 from mh_train.learn.learner import Learner
 
 KEEP = CheckpointConfig(keep_last=2)
@@ -37,8 +37,8 @@ def in_child(work, *arguments) -> int:
     return child.exitcode
 
 
-def save(folder: Path, update: int, learner: Learner, writers=None) -> None:
-    save_checkpoint(folder, update, learner, {"update": update}, KEEP, writers)
+def keep(folder: Path, update: int, learner: Learner, writers=None) -> None:
+    save(folder, update, learner, {"update": update}, KEEP, writers)
 
 
 def die(folder: Path) -> None:
@@ -47,19 +47,19 @@ def die(folder: Path) -> None:
 
 
 def test_sigkill_inside_a_save_keeps_the_finished_checkpoint(tmp_path: Path, learner: Learner):
-    save(tmp_path, 1, learner)
-    assert in_child(save, tmp_path, 2, learner, {"bank": die}) == -signal.SIGKILL
+    keep(tmp_path, 1, learner)
+    assert in_child(keep, tmp_path, 2, learner, {"bank": die}) == -signal.SIGKILL
     assert (tmp_path / ".update-000002.tmp" / "bank" / "half").exists(), "the kill came before the save was under way"
-    assert latest_checkpoint(tmp_path).update == 1
-    save(tmp_path, 2, learner)
-    assert latest_checkpoint(tmp_path).update == 2
+    assert latest(tmp_path).update == 1
+    keep(tmp_path, 2, learner)
+    assert latest(tmp_path).update == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["update-000001", "update-000002"]
 
 
 def test_sigkill_at_any_moment_leaves_only_intact_checkpoints(tmp_path: Path, learner: Learner):
     def save_for_ever(start: int) -> None:
         for update in range(start, start + 1000):
-            save(tmp_path, update, learner)
+            keep(tmp_path, update, learner)
 
     newest = 0
     for attempt in range(8):
@@ -70,21 +70,21 @@ def test_sigkill_at_any_moment_leaves_only_intact_checkpoints(tmp_path: Path, le
         time.sleep(0.003 * attempt)
         os.kill(child.pid, signal.SIGKILL)
         child.join()
-        found = latest_checkpoint(tmp_path)
+        found = latest(tmp_path)
         assert found.skipped == () and found.update > newest and found.state == {"update": found.update}
         newest = found.update
 
 
 def test_a_full_disk_is_one_sentence_and_costs_no_finished_checkpoint(tmp_path: Path, learner: Learner):
     """A file-size limit makes the real write calls fail half-way, as a full disk does."""
-    save(tmp_path, 1, learner)
+    keep(tmp_path, 1, learner)
 
     def save_without_space() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
         with pytest.raises(CheckpointError, match=r"update-000002 could not be written .*free some space"):
-            save(tmp_path, 2, learner)
+            keep(tmp_path, 2, learner)
 
     assert in_child(save_without_space) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["update-000001"]
-    assert latest_checkpoint(tmp_path).update == 1
+    assert latest(tmp_path).update == 1

@@ -13,7 +13,7 @@ from accelerate.state import AcceleratorState, PartialState
 from policies import make_rows, tiny_model
 
 from mh_train.config.schema import CheckpointConfig, LearnConfig
-from mh_train.learn.checkpoint import CheckpointError, latest_checkpoint, restore, save_checkpoint
+from mh_train.learn.checkpoint import CheckpointError, latest, restore, save
 from mh_train.learn.errors import LearnError
 from mh_train.learn.learner import Learner
 
@@ -74,17 +74,17 @@ def test_two_ranks_resume_bit_for_bit_and_one_rank_may_not(tmp_path: Path, accel
     def work(ranks: Accelerator, folder: Path) -> None:
         straight = Learner(tiny_model(), CONFIG, ranks, seed=1)
         straight.update(make_rows(14), 1)
-        save_checkpoint(folder, 1, straight, {}, CheckpointConfig())
+        save(folder, 1, straight, {}, CheckpointConfig())
         straight.update(make_rows(14, seed=1), 2)
         resumed = Learner(tiny_model(), CONFIG, ranks, seed=1)
-        restore(latest_checkpoint(folder), resumed)
+        restore(latest(folder), resumed)
         resumed.update(make_rows(14, seed=1), 2)
         pairs = zip(straight.model.parameters(), resumed.model.parameters(), strict=True)
         assert all(torch.equal(a, b) for a, b in pairs)
 
     on_two_ranks(work, tmp_path)
     with pytest.raises(CheckpointError, match="written by 2 processes"):
-        restore(latest_checkpoint(tmp_path), Learner(tiny_model(), CONFIG, accelerator))
+        restore(latest(tmp_path), Learner(tiny_model(), CONFIG, accelerator))
 
 
 def test_different_rows_on_two_ranks_are_an_error_not_a_hang(tmp_path: Path):
