@@ -121,7 +121,7 @@ class ModelConfig:
 
 @dataclass
 class EngineConfig:
-    name: str = "transformers"  # transformers | scripted | simulated
+    name: str = "transformers"  # transformers | api | scripted | simulated
     max_batch: int = 128  # sequences decoded together
     fixed_order: bool = True  # wait for every live episode before a batch, so that runs repeat bit for bit
     options: dict[str, Any] = field(default_factory=dict)

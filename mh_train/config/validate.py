@@ -13,7 +13,7 @@ from omegaconf import MISSING
 from mh_train.config.schema import RunConfig, Trigger, Use
 
 KNOWN = {
-    "engine.name": ("transformers", "scripted", "simulated"),
+    "engine.name": ("transformers", "api", "scripted", "simulated"),
     "prompt.preset": ("full", "compact"),
     "model.dtype": ("float32", "bfloat16", "float16"),
     "learn.importance": ("none", "token"),
