@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from envs.toy import ToyEnv
+from mh_train.cli import main
 from mh_train.config import compose
 from mh_train.run.metrics import read_metrics
 from mh_train.stages import eval as evaluation
@@ -122,3 +123,32 @@ def test_ctrl_c_keeps_finished_updates(trained, tmp_path):
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
     assert json.loads((run / "metrics.jsonl").read_text().splitlines()[0])["update"] == 1
+
+
+def test_the_bank_of_a_run_can_be_read_checked_and_carried_elsewhere(trained, tmp_path, capsys):
+    copy = tmp_path / "toy"
+    shutil.copytree(trained, copy)
+    assert main(["bank", "verify", str(copy)]) == 0
+    assert "nothing wrong" in capsys.readouterr().out
+    assert main(["bank", "export", str(copy), str(tmp_path / "bank.jsonl")]) == 0
+    shutil.rmtree(copy / "bank")
+    assert main(["bank", "import", str(copy), str(tmp_path / "bank.jsonl"), "--yes", "--copies"]) == 0
+    capsys.readouterr()
+    assert main(["bank", "list", str(copy)]) == 0
+    assert "memories in" in capsys.readouterr().out
+    assert main(["bank", "show", str(copy), "nosuch"]) == 1
+    assert "begin with" in capsys.readouterr().err
+
+
+def test_an_environment_is_held_to_its_contract(capsys):
+    assert main(["env", "check", "toy"]) == 0
+    assert main(["env", "check", "nosuch"]) == 1
+    assert "known are" in capsys.readouterr().err
+
+
+def test_the_doctor_names_versions_and_no_secrets(capsys, monkeypatch):
+    monkeypatch.setenv("WANDB_API_KEY", "sesame")
+    main(["doctor"])
+    told = capsys.readouterr().out
+    assert "torch" in told
+    assert "sesame" not in told
