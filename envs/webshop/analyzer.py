@@ -1,18 +1,22 @@
 """Text to search terms, token for token as Lucene's English analyzer: words by UAX #29, 's off, 33 stop words, Porter.
 
-Why: a ranking equals Lucene's only when every token does. Tokens never cross a space, and product texts repeat
-themselves, so each distinct stretch between spaces is analysed once and remembered.
+Why: a ranking equals Lucene's only when every token does. No word crosses a blank and product texts repeat themselves,
+so each distinct stretch between blanks, and each distinct word, is analysed once and remembered.
 Invariant: `analyze(a + " " + b) == analyze(a) + analyze(b)`, whatever a and b hold. Word classes whose Unicode
 definition changed since Lucene's tables (Unicode 9) are written out here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 import regex
 
 from envs.webshop.porter import stem
+
+T = TypeVar("T")
 
 STOP_WORDS = frozenset(
     (
@@ -75,18 +79,42 @@ _TOKEN = regex.compile(
     rf"{_WORD}|{_EMOJI}|(?:\p{{LB=SA}}{_MARKS})+|\p{{Script=Han}}{_MARKS}|\p{{Script=Hiragana}}{_MARKS}",
     regex.V1,
 )
+# The same words in texts of ASCII alone, for the faster engine of the standard library.
+_ASCII_RUN = r"(?:[0-9]+(?:(?:_+|[.,;'])[0-9]+)*|[A-Za-z]+(?:(?:_+|[.:'])[A-Za-z]+)*)+"
+_ASCII_TOKEN = re.compile(rf"(?:(?<!_)_+)?{_ASCII_RUN}(?:_+{_ASCII_RUN})*_*")
 _LONGEST_REMEMBERED = 64
 _MOST_REMEMBERED = 200_000
 _APOSTROPHES = "'\u2019\uff07"
 
 
-def _tokens(text: str) -> list[str]:
-    """The words of a text, unchanged, in order."""
-    return _TOKEN.findall(text) if len(text) <= LONGEST_TOKEN else list(_cut_tokens(text))
+def analyze(text: str) -> list[str]:
+    """The search terms of a text, in order and with repeats. Text of documents and queries is lower-cased before."""
+    terms_of = _terms_of
+    return [term for stretch in text.split(" ") for term in terms_of[stretch]]
+
+
+def _term(token: str) -> str:
+    """The term of one word; empty for a stop word."""
+    if len(token) >= 2 and token[-1] in "sS" and token[-2] in _APOSTROPHES:
+        token = token[:-2]
+    token = token.lower()
+    return "" if token in STOP_WORDS else stem(token)
+
+
+def _terms(stretch: str) -> tuple[str, ...]:
+    """The terms of a text without blanks."""
+    tokens: Iterable[str]
+    if len(stretch) > LONGEST_TOKEN:
+        tokens = _cut_tokens(stretch)
+    elif stretch.isascii():
+        tokens = (stretch,) if stretch.isalnum() else _ASCII_TOKEN.findall(stretch)
+    else:
+        tokens = _TOKEN.findall(stretch)
+    return tuple([term for token in tokens if (term := _term_of[token])])
 
 
 def _cut_tokens(text: str) -> Iterator[str]:
-    """The same for a text that may hold words longer than Lucene's scanner sees; it too looks no further ahead."""
+    """Words of a text that may hold longer ones than Lucene's scanner sees; this too looks no further ahead."""
     position = 0
     while position < len(text):
         found = _TOKEN.search(text, position, position + 2 * LONGEST_TOKEN)
@@ -100,33 +128,20 @@ def _cut_tokens(text: str) -> Iterator[str]:
             yield token.group()
 
 
-def _terms(text: str) -> tuple[str, ...]:
-    terms = []
-    for token in _tokens(text):
-        if len(token) >= 2 and token[-1] in "sS" and token[-2] in _APOSTROPHES:
-            token = token[:-2]
-        token = token.lower()
-        if token not in STOP_WORDS:
-            terms.append(stem(token))
-    return tuple(terms)
+class _Memo(dict[str, T]):
+    """Results of a function of short texts; bounded, so that endless new input costs time and not memory."""
 
+    def __init__(self, function: Callable[[str], T]) -> None:
+        self._function = function
 
-class _Memo(dict[str, tuple[str, ...]]):
-    """Analysed stretches of text; bounded, so that a hostile or endless input costs time and not memory."""
-
-    def __missing__(self, stretch: str) -> tuple[str, ...]:
-        terms = _terms(stretch)
-        if len(stretch) <= _LONGEST_REMEMBERED:
+    def __missing__(self, text: str) -> T:
+        result = self._function(text)
+        if len(text) <= _LONGEST_REMEMBERED:
             if len(self) >= _MOST_REMEMBERED:
                 self.clear()
-            self[stretch] = terms
-        return terms
+            self[text] = result
+        return result
 
 
-_memo = _Memo()
-
-
-def analyze(text: str) -> list[str]:
-    """The search terms of a text, in order and with repeats. Text of documents and queries is lower-cased before."""
-    memo = _memo
-    return [term for stretch in text.split(" ") for term in memo[stretch]]
+_term_of = _Memo(_term)
+_terms_of = _Memo(_terms)

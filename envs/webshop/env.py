@@ -1,23 +1,24 @@
 """WebShop as a `TextEnv`: the original's pages, actions and reward, without HTML, Java or spaCy.
 
 Invariant: with `leak_reward`, `click_search` and `reward_options: original`, text, clickables, reward and done equal
-the original's for every action that does not crash it; what crashes it is an inadmissible action here. Those three are
-the only deviations. An episode's state is a few references into the store, so one process holds hundreds.
+the original's for every action that does not crash it. Deviations beyond these three options: what crashes it is an
+inadmissible action here; an inadmissible action after the end leaves the episode at its end; blanks that the rollout
+collapsed in an option's text are forgiven. An episode's state is small, so one process holds hundreds.
 """
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from envs.base import Expert, Observation, Task, TextEnv
 from envs.webshop import pages, splits
 from envs.webshop.actions import SEARCH_TEMPLATE, BadSearchError, find_products, parse
+from envs.webshop.expert import WebShopExpert, understands
 from envs.webshop.goals import Goal, Kind, read_goal
-from envs.webshop.reward import OptionRule, score_purchase
+from envs.webshop.reward import OptionRule, Score, score_purchase
 from envs.webshop.search import Searcher
 from envs.webshop.store import open_store
 
@@ -42,6 +43,8 @@ class WebShopOptions:
     """Print the reward on the last page, as the original does."""
     click_search: bool = False
     """Offer `click[search]`, which does nothing."""
+    most_tasks: int = 0
+    """Only the first so many goals of a split (0: all): the full catalogue has millions of synthetic goals."""
 
     def __post_init__(self) -> None:
         allowed = {
@@ -68,6 +71,8 @@ class _Episode:
     row: int = -1
     options: dict[str, str] = field(default_factory=dict)
     visited: set[str] = field(default_factory=set)
+    score: Score | None = None
+    """Set while the last page is shown."""
 
 
 @functools.cache
@@ -97,17 +102,18 @@ class WebShopEnv(TextEnv):
         names = [store.categories[i].decode() for i in range(len(store.categories))]
         types = [name if name in CATEGORIES else OTHER for name in names]
         rows = store.goals[chosen.goals]["row"]
+        numbers = splits.goal_numbers(store, chosen.goals, split, chosen.split_rule)
         return [
             Task(f"{chosen.goals}-{i}", cls.name, split, types[store.category_of[rows[i]]], {"goal": i})
-            for i in splits.goal_numbers(store, chosen.goals, split, chosen.split_rule)
+            for i in numbers[: chosen.most_tasks or None]
         ]
 
     @classmethod
     def expert(cls, seed: int, **options: Any) -> Expert | None:
-        """The scripted shopper of the mini shop; it does not understand real product texts."""
-        from envs.webshop.expert import WebShopExpert
-
-        return WebShopExpert(seed)
+        """The scripted shopper of the mini shop; None for any other store, whose texts it would not understand."""
+        chosen = WebShopOptions(**options)
+        goal = read_goal(open_store(chosen.store), chosen.goals, 0)
+        return WebShopExpert() if understands(goal.instruction) else None
 
     @property
     def url(self) -> str:
@@ -181,11 +187,12 @@ class WebShopEnv(TextEnv):
         at = self._episode
         at.url = f"{_HOST}/{at.goal.index}"
         at.words, at.results, at.number, at.row, at.options, at.visited = "", [], 1, -1, {}, set()
+        at.score = None
         at.page = pages.start_page(at.goal.instruction)
 
     def _show_results(self, number: int) -> None:
         at = self._episode
-        at.number, at.row, at.options = number, -1, {}
+        at.number, at.row, at.options, at.score = number, -1, {}, None
         at.url = f"{_HOST}/search_results/{at.goal.index}/{_joined(at.words)}/{number}"
         rows = at.results[(number - 1) * pages.PER_PAGE : number * pages.PER_PAGE]
         products = [self._store.product(row) for row in rows]
@@ -218,11 +225,10 @@ class WebShopEnv(TextEnv):
         score = score_purchase(product, price, at.options, at.goal, target, self._options.reward_options)
         at.url = f"{_HOST}/done/{at.goal.index}/{product.asin}/{at.options}"
         at.page = pages.done_page(product.asin, at.options, score.total if self._options.leak_reward else None)
-        return self._observe(score=score.total, done=True, info={"reward": dict(score.parts)})
+        at.score = score
+        return self._observe()
 
-    def _observe(
-        self, accepted: bool = True, score: float = 0.0, done: bool = False, info: Mapping[str, Any] | None = None
-    ) -> Observation:
+    def _observe(self, accepted: bool = True) -> Observation:
         at = self._episode
         goal = at.goal.instruction
         if self._options.observation == "text":
@@ -230,16 +236,17 @@ class WebShopEnv(TextEnv):
         else:
             text = pages.rich(at.page, at.url, at.visited)
             shown = text.partition(f"{goal}\n")[2]
+        score = at.score.total if at.score else 0.0
         return Observation(
             text=text,
             shown=shown,
             admissible=self._admissible(),
             goal=goal,
             score=score,
-            won=done and score == 1.0,
-            done=done,
+            won=score == 1.0,
+            done=at.score is not None,
             accepted=accepted,
-            info=info or {},
+            info={"reward": dict(at.score.parts)} if at.score else {},
         )
 
     def _admissible(self) -> tuple[str, ...]:

@@ -45,26 +45,26 @@ class JsonFile:
 
     def items(self) -> Iterator[Any]:
         """The elements of a JSON list. Raises `EnvDataError` where the file breaks off."""
-        for value, _ in self._values("[", "]"):
+        for value, _, _ in self._values("[", "]"):
             yield value
 
-    def pairs(self) -> Iterator[tuple[str, Any]]:
-        """The (key, value) pairs of a JSON object. Raises `EnvDataError` where the file breaks off."""
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """The keys of a JSON object and their values as JSON text. Raises `EnvDataError` where the file breaks off."""
         key: str | None = None
-        for value, after in self._values("{", "}"):
-            if key is None:
-                if after != ":":
-                    raise self._broken("a key without a value")
+        for value, text, after in self._values("{", "}"):
+            if key is not None:
+                yield key, text
+                key = None
+            elif after == ":":
                 key = value
             else:
-                yield key, value
-                key = None
+                raise self._broken("a key without a value")
 
     def _broken(self, why: str) -> EnvDataError:
         return EnvDataError(f"{self.path} is not the JSON that it should be ({why}): download it again.")
 
-    def _values(self, opening: str, closing: str) -> Iterator[tuple[Any, str]]:
-        """Every value between the outer brackets and the separator that follows it."""
+    def _values(self, opening: str, closing: str) -> Iterator[tuple[Any, str, str]]:
+        """Every value between the outer brackets, its text, and the separator that follows it."""
         decode = json.JSONDecoder().raw_decode
         chunks = self._chunks()
         text, at = next(chunks, "").lstrip(), 1
@@ -88,7 +88,7 @@ class JsonFile:
                     raise self._broken("it ends in the middle of an item") from None
                 text, at = text[at:] + more, 0
                 continue
-            yield value, rest[0]
+            yield value, text[at:end], rest[0]
             at = end
 
     def _chunks(self) -> Iterator[str]:
@@ -135,8 +135,7 @@ class AttributeTable:
         """Replace the table's content by the file's; the number of rows."""
         with self._db:
             self._db.execute("DELETE FROM attributes")
-            rows = ((asin, json.dumps(value)) for asin, value in source.pairs())
-            self._db.executemany("INSERT OR REPLACE INTO attributes VALUES (?, ?)", rows)
+            self._db.executemany("INSERT OR REPLACE INTO attributes VALUES (?, ?)", source.pairs())
         return int(self._db.execute("SELECT count(*) FROM attributes").fetchone()[0])
 
     def get(self, asin: str) -> dict[str, Any]:

@@ -112,10 +112,11 @@ def plain(page: Page) -> str:
 
 
 def quoted_after(page: Page, instruction: str) -> str:
-    """What a prompt shows in mode `text`: the texts after the instruction, each in quotes."""
+    """What a prompt shows in mode `text`: the texts after the instruction, each in quotes; empty on the last page."""
     texts = [node.text.strip() for node in page]
-    start = texts.index(instruction.strip()) + 1 if instruction.strip() in texts else 0
-    return " [SEP] ".join(f"'{text}'" for text in texts[start:])
+    if instruction.strip() not in texts:
+        return ""
+    return " [SEP] ".join(f"'{text}'" for text in texts[texts.index(instruction.strip()) + 1 :])
 
 
 def rich(page: Page, url: str, visited: Collection[str]) -> str:

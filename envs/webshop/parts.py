@@ -84,7 +84,7 @@ def _load_human(path: str | Path | None, read: Read) -> dict[str, Any]:
     if path is None:
         return {}
     source = JsonFile(path)
-    instructions = dict(source.pairs())
+    instructions = {asin: json.loads(text) for asin, text in source.pairs()}
     read.digests["human"] = source.digest
     return instructions
 

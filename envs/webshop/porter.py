@@ -45,14 +45,22 @@ STEP_4 = (
 )
 
 
+_SUFFIXES_2 = tuple(suffix for suffix, _ in STEP_2)
+_SUFFIXES_3 = tuple(suffix for suffix, _ in STEP_3)
+
+
 def stem(word: str) -> str:
     """The stem of one lower-case word; words of one or two letters stay as they are."""
     if len(word) <= 2:
         return word
     word = _step_1(word)
-    word = _replace(word, STEP_2)
-    word = _replace(word, STEP_3)
-    return _step_5(_step_4(word))
+    if word.endswith(_SUFFIXES_2):
+        word = _replace(word, STEP_2)
+    if word.endswith(_SUFFIXES_3):
+        word = _replace(word, STEP_3)
+    if word.endswith(STEP_4):
+        word = _step_4(word)
+    return _step_5(word)
 
 
 def _is_consonant(word: str, i: int) -> bool:
