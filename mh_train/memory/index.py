@@ -74,9 +74,10 @@ class Bm25:
         )
 
     def scores(self, texts: Sequence[str]) -> np.ndarray:
-        """(q, n) float32 in [0, 1]: BM25 as a share of the query's idf mass.
+        """(q, n) float32: BM25 in units of the query's idf mass.
 
-        1 means that a document of average length holds every query word; words that no record holds count as missed.
+        1 means that a document of average length holds every query word once; repetition adds to it (at most k1 + 1
+        in all), words that no record holds count as missed.
         """
         out = np.zeros((len(texts), self.postings.size), dtype=np.float32)
         for row, text in zip(out, texts, strict=True):
@@ -84,7 +85,7 @@ class Bm25:
             mass = sum(self.idf.get(term, self.unseen_idf) for term in terms)
             if mass:
                 row[:] = self.postings.total(terms) / mass
-        return np.minimum(out, 1.0, out=out)
+        return out
 
 
 def cosines(vectors: np.ndarray, matrix: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ Invariant: a signature depends on the texts and on the words the environment its
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Set
 
 from mh_train.agent.types import Trajectory
@@ -22,9 +23,9 @@ CATEGORIES = {
     "cool": "cool chill",
     "clean": "clean wash rinse",
     "use": "use toggle turn switch",
-    "examine": "examine look inspect check read verify confirm compare",
+    "examine": "examine inspect check read verify confirm compare",
     "go": "go walk visit return",
-    "search": "search find query explore",
+    "search": "search find look query explore",
     "choose": "click select choose",
     "buy": "buy purchase",
     "include": "include add keep",
@@ -37,17 +38,18 @@ OPPOSITES = frozenset(
         "on off cheap expensive old new long short inside outside same different ascending descending black white"
     )
 )
+_NUMBERED = re.compile(r"\b([a-z]+) \d+\b")
 _FUNCTION = frozenset(
     words("a an the to of in on at from with and or for is are it its some you your that this task into by as be i")
 )
 
 
 def entity_words(trajectory: Trajectory) -> frozenset[str]:
-    """The words that name things in an episode: of its goal and of all its actions, singular, without verbs."""
+    """The words that name things in an episode: of its goal, its actions, and numbered things that are seen ("drawer
+    1"); singular, without verbs."""
     texts = [trajectory.goal]
     for step in trajectory.steps:
-        texts.append(step.action)
-        texts.extend(step.admissible)
+        texts += [step.action, *step.admissible, *_NUMBERED.findall(step.observation)]
     return frozenset(_things(words(" ".join(dict.fromkeys(texts)))))
 
 

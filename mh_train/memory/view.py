@@ -91,8 +91,9 @@ class BankView:
     ) -> Relevance:
         """Relevance r of every row to q queries with embeddings `vectors` (q, d).
 
-        r = cosine, or with `lexical_weight` w > 0 the hybrid (1 - w) max(cosine, 0) + w BM25 share (SPEC 5, retrieval).
-        Records of another environment, and with `exclude_same_task` those learnt from the very task, are hidden.
+        r = cosine, or with `lexical_weight` w > 0 the hybrid (1 - w) max(cosine, 0) + w BM25 in units of the query's
+        idf mass (SPEC 5). Records of another environment, and with `exclude_same_task` those learnt from the very
+        task, are hidden.
         """
         cosine = cosines(vectors, self.matrix)
         lexical = self.bm25.scores([query.text for query in queries]) if lexical_weight > 0 else None

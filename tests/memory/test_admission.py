@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_parts import record
 
@@ -89,6 +89,7 @@ def test_noise_corrupts_its_share_and_is_seeded():
     assert corrupt(many, names, 0.0, ON, seed=0, update=0) == many
 
 
+@settings(deadline=None)
 @given(st.floats(0, 1), st.floats(0, 1), st.sampled_from(LABELS), st.integers(0, 50))
 def test_a_corrupted_descriptor_fits_its_new_label(r, c, label, name):
     (noisy,) = corrupt([Verdict(Descriptor(r, c, label, 0), 0, 1)], [str(name)], 1.0, ON, 0, 0)

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_parts import Counting, PlainPrompts, Writer, entry, trajectory
 
@@ -79,6 +79,7 @@ def test_an_empty_list_declines():
     assert parse_memories('{"memories": []}') == []
 
 
+@settings(deadline=None)
 @given(st.text() | st.from_regex(r'[\[\]{}":,a-z ]*("situation"|"memory"|"memories")?[\[\]{}":,a-z\\ ]*'))
 def test_parsing_never_raises(text):
     entries = parse_memories(text)
@@ -95,6 +96,7 @@ JSON = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(JSON)
 def test_any_json_is_read_without_raising(value):
     entries = parse_memories(json.dumps(value))

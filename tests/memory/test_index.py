@@ -4,7 +4,7 @@ import math
 from collections import Counter
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
@@ -30,7 +30,7 @@ def plain_bm25(query: str, document: str, documents: list[str]) -> float:
         mass += idf
         f = counts[term]
         total += idf * f * 2.2 / (f + 1.2 * (0.25 + 0.75 * len(words(document)) / mean))
-    return min(total / mass, 1.0) if mass else 0.0
+    return total / mass if mass else 0.0
 
 
 def test_bm25_is_the_formula_over_the_whole_bank():
@@ -44,6 +44,7 @@ def test_bm25_of_an_empty_bank():
     assert Bm25([]).scores(["anything"]).shape == (1, 0)
 
 
+@settings(deadline=None)
 @given(
     npst.arrays(np.float32, st.integers(0, 60), elements=st.sampled_from([0.0, 0.25, 0.5, 1.0, -np.inf])),
     st.integers(1, 9),
@@ -53,6 +54,7 @@ def test_top_rows_sorts_by_score_then_row(scores, k):
     assert top_rows(scores, k).tolist() == expected
 
 
+@settings(deadline=None)
 @given(
     npst.arrays(
         np.float32, st.tuples(st.integers(0, 4), st.integers(0, 30)), elements=st.sampled_from([0.1, 0.5, 0.9, -np.inf])

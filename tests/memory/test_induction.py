@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_parts import trajectory
 
@@ -112,6 +112,7 @@ def test_at_most_three_candidates_per_episode_and_unreadable_answers_counted():
     assert [i for i, _ in found] == [0, 0, 0] and counts["memory/induce_unparsed"] == 1
 
 
+@settings(deadline=None)
 @given(
     st.text()
     | st.dictionaries(st.sampled_from(list(GOOD)), st.none() | st.text() | st.integers()).map(

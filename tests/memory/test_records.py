@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_parts import record
 
@@ -23,6 +23,7 @@ from mh_train.memory.records import (
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=40)
 
 
+@settings(deadline=None)
 @given(ANY_TEXT, ANY_TEXT)
 def test_a_record_survives_json_whatever_its_text(content: str, situation: str):
     one = record(
@@ -38,6 +39,7 @@ def test_a_record_survives_json_whatever_its_text(content: str, situation: str):
     assert Record.from_json(json.loads(canonical(one.to_json()))) == one
 
 
+@settings(deadline=None)
 @given(ANY_TEXT)
 def test_clean_text_can_be_stored_anywhere(text: str):
     clean = clean_text(text)
@@ -46,6 +48,7 @@ def test_clean_text_can_be_stored_anywhere(text: str):
     assert clean_text(clean) == clean
 
 
+@settings(deadline=None)
 @given(ANY_TEXT)
 def test_ids_have_the_safe_form_and_depend_on_the_parts(text: str):
     assert ID_PATTERN.fullmatch(record_id(text, 1))

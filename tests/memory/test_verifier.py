@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_parts import trajectory
 
@@ -115,6 +115,7 @@ def test_expectations_are_renormalised_over_the_allowed_scores():
     assert expected({4: -0.1}, 4, 5) == (0.75, 0.0)
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.floats(0, 1), min_size=4, max_size=4), min_size=1, max_size=3))
 def test_everything_stays_in_range(rows):
     means = np.array(rows)
@@ -179,6 +180,7 @@ def test_unreadable_answers_are_tried_once_more_then_uncertain():
     assert [len(batch) for batch in judge.asked] == [1, 1] and judge.asked[0][0].noise != judge.asked[1][0].noise
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_reading_never_raises(text):
     assert read(JudgeAnswer(text), "full", EPISODE, 5) is None
