@@ -8,7 +8,7 @@ Label noise for robustness studies (`memory.noise`, MemGuard D.5) enters here, b
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from mh_train.config.schema import AdmissionConfig
@@ -73,17 +73,16 @@ def quality(guard: bool, descriptor: Descriptor, use_reward: bool) -> float:
 
 
 def corrupt(
-    verdicts: Sequence[Verdict], names: Sequence[str], share: float, config: AdmissionConfig, seed: int, update: int
-) -> list[Verdict]:
+    verdicts: Mapping[str, Verdict], share: float, config: AdmissionConfig, seed: int, update: int
+) -> dict[str, Verdict]:
     """Replace labels of a random `share` of verdicts by another label; R and c move to the nearest values that the new
-    label would have (MemGuard D.5). Every draw depends on (seed, update, name) alone."""
-    out = []
-    for verdict, name in zip(verdicts, names, strict=True):
+    label would have (MemGuard D.5). Every draw depends on (seed, update, trajectory id) alone."""
+    out = dict(verdicts)
+    for name, verdict in verdicts.items():
         rng = random.Random(noise_key(seed, update, name, "label noise"))
         if rng.random() < share:
             label = rng.choice([other for other in LABELS if other != verdict.descriptor.label])
-            verdict = replace(verdict, descriptor=_moved(verdict.descriptor, label, config))
-        out.append(verdict)
+            out[name] = replace(verdict, descriptor=_moved(verdict.descriptor, label, config))
     return out
 
 

@@ -1,4 +1,4 @@
-"""From a rollout's trajectories to admitted records: verify -> (noise) -> word -> attach the descriptor -> admit.
+"""From a rollout's trajectories to admitted records: verify -> word -> (label noise) -> attach the descriptor -> admit.
 
 Why: MemHarness' distillation and MemGuard's induction differ in who words a memory, everything after that is shared.
 Invariants: with `memory.outcome=verifier` nothing here or after it reads a trajectory's hidden outcome; every
@@ -27,7 +27,7 @@ ACTOR = "curate"
 
 
 @dataclass(frozen=True)
-class Run:
+class Round:
     """Who answers and what identifies this update's randomness and origin."""
 
     speaker: Speaker
@@ -57,42 +57,44 @@ def make_judge(config: VerifierConfig, speaker: Speaker, engine: Engine) -> Judg
 
 
 async def outcomes(
-    trajectories: Sequence[Trajectory], config: MemoryConfig, run: Run
+    trajectories: Sequence[Trajectory], config: MemoryConfig, this: Round
 ) -> tuple[dict[str, bool], Verified]:
     """What counts as each trajectory's success: the environment's word, or the verifier's label of all of them."""
     if config.outcome is Outcome.environment:
         return {t.id: t.won for t in trajectories}, Verified()
-    verified = await verify_all(trajectories, config, run)
+    if config.verifier.source is Judging.off:
+        raise MemoryStoreError("memory.outcome=verifier needs a verifier; set memory.verifier.source.")
+    verified = await verify_all(trajectories, config, this)
     return {name: v.descriptor.label == "verified_success" for name, v in verified.verdicts.items()}, verified
 
 
-async def verify_all(trajectories: Sequence[Trajectory], config: MemoryConfig, run: Run) -> Verified:
-    """Verify trajectories by `verifier.source` and corrupt a share of the labels (`memory.noise`)."""
+async def verify_all(trajectories: Sequence[Trajectory], config: MemoryConfig, this: Round) -> Verified:
+    """Verify trajectories by `verifier.source`."""
     verifier, names = config.verifier, [t.id for t in trajectories]
     if verifier.source is Judging.off:
         return Verified()
     episodes = [visible(t, verifier.mask_status) for t in trajectories]
-    if run.judge is None:
-        verdicts = [from_status(episode, verifier, run.update) for episode in episodes]
+    if this.judge is None:
+        verdicts = [from_status(episode, verifier, this.update) for episode in episodes]
     else:
-        verdicts = await verify(episodes, names, run.judge, verifier, run.seed, run.update)
-    verdicts = corrupt(verdicts, names, config.noise, config.admission, run.seed, run.update)
+        verdicts = await verify(episodes, names, this.judge, verifier, this.seed, this.update)
     return Verified(dict(zip(names, episodes, strict=True)), dict(zip(names, verdicts, strict=True)))
 
 
 async def propose(
-    trajectories: Sequence[Trajectory], won: dict[str, bool], verified: Verified, config: MemoryConfig, run: Run
+    trajectories: Sequence[Trajectory], won: dict[str, bool], verified: Verified, config: MemoryConfig, this: Round
 ) -> tuple[list[Record], list[Event], dict[str, float]]:
     """Admitted records (their timeline says why), reject events, and counts of everything on the way."""
-    chosen = choose(trajectories, won, config.distill, run.seed, run.update)
+    chosen = choose(trajectories, won, config.distill, this.seed, this.update)
     if not verified.verdicts:
-        verified = await verify_all(chosen, config, run)
-    found, counts = await _worded(chosen, verified, config, run)
+        verified = await verify_all(chosen, config, this)
+    found, counts = await _worded(chosen, verified, config, this)
+    verdicts = corrupt(verified.verdicts, config.noise, config.admission, this.seed, this.update)
     kept: list[Record] = []
     rejected: list[Event] = []
     for i, candidate in found:
         record, fault = candidate.record, candidate.fault
-        verdict = verified.verdicts.get(chosen[i].id)
+        verdict = verdicts.get(chosen[i].id)
         if verdict is not None:
             if config.writer is Writer.distill and verdict.descriptor.label == "verified_fail":
                 record = as_guard(record, verdict.guard)
@@ -100,28 +102,28 @@ async def propose(
         state, why = (None, fault) if fault else admit(record, config.admission)
         if state is None:
             data = {"type": record.type, "content": record.content, "trajectory": chosen[i].id}
-            rejected.append(Event("reject", record.id, run.update, ACTOR, why, data))
+            rejected.append(Event("reject", record.id, this.update, ACTOR, why, data))
         else:
-            added = Change(run.update, "add", ACTOR, f"{record.reason}; {why}")
+            added = Change(this.update, "add", ACTOR, f"{record.reason}; {why}")
             kept.append(replace(record, state=state, timeline=(added,)))
     return kept, rejected, counts | _counts(found, kept, rejected, verified)
 
 
 async def _worded(
-    chosen: Sequence[Trajectory], verified: Verified, config: MemoryConfig, run: Run
+    chosen: Sequence[Trajectory], verified: Verified, config: MemoryConfig, this: Round
 ) -> tuple[list[tuple[int, Candidate]], dict[str, float]]:
     if config.writer is Writer.distill:
         records, counts = await distill(
-            chosen, run.speaker, run.engine, run.prompts, config.distill, run.seed, run.update, run.run
+            chosen, this.speaker, this.engine, this.prompts, config.distill, this.seed, this.update, this.run
         )
         return [(i, Candidate(record)) for i, record in records], counts
-    if run.judge is None or not verified.verdicts:
+    if this.judge is None or not verified.verdicts:
         raise MemoryStoreError(
             "memory.writer=induce needs a model that verifies first; set memory.verifier.source to policy or engine."
         )
     episodes = [verified.episodes[t.id] for t in chosen]
     verdicts = [verified.verdicts[t.id] for t in chosen]
-    return await induce(chosen, episodes, verdicts, run.judge, config.verifier, run.seed, run.update, run.run)
+    return await induce(chosen, episodes, verdicts, this.judge, config.verifier, this.seed, this.update, this.run)
 
 
 def _counts(
@@ -132,7 +134,7 @@ def _counts(
         "memory/candidates": float(len(found)),
         "memory/admitted": float(states.count("active")),
         "memory/kept_provisional": float(states.count("provisional")),
-        "memory/rejected": float(len(rejected)),
+        "memory/not_admitted": float(len(rejected)),
     }
     verdicts = list(verified.verdicts.values())
     if verdicts:

@@ -18,7 +18,7 @@ from mh_train.agent.types import Trajectory
 from mh_train.config.schema import MemoryConfig
 from mh_train.engine.base import Engine
 from mh_train.memory.bank import Bank, add_event
-from mh_train.memory.candidates import Run, make_judge, outcomes, propose
+from mh_train.memory.candidates import Round, make_judge, outcomes, propose
 from mh_train.memory.distill import DistillPrompts
 from mh_train.memory.health import health, rates
 from mh_train.memory.journal import Event
@@ -49,11 +49,11 @@ async def curate(
     Raises `MemoryStoreError` when the journal cannot be written, `EngineError` when a model cannot answer."""
     started = time.perf_counter()
     judge = judge or make_judge(config.verifier, speaker, engine)
-    run = Run(speaker, engine, prompts, judge, seed, update, bank.run)
-    won, verified = await outcomes(trajectories, config, run)
+    this = Round(speaker, engine, prompts, judge, seed, update, bank.run)
+    won, verified = await outcomes(trajectories, config, this)
     metrics = use(bank, trajectories, won, update)
     if config.write:
-        records, rejected, counts = await propose(trajectories, won, verified, config, run)
+        records, rejected, counts = await propose(trajectories, won, verified, config, this)
         bank.apply(rejected)
         metrics |= counts
         new, written = write(bank, records, config.dedup.write, update)

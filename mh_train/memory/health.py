@@ -13,7 +13,13 @@ import numpy as np
 from mh_train.memory.events import BankState
 
 BINS = 5
-RATES = ("admitted", "rejected", "merged", "conflicts", "duplicates")
+RATES = {
+    "memory/admitted_rate": "memory/admitted",
+    "memory/rejected_rate": "memory/not_admitted",
+    "memory/merged_rate": "memory/merged",
+    "memory/conflicts_rate": "memory/conflicts",
+    "memory/duplicates_rate": "memory/duplicates",
+}
 
 
 def health(state: BankState) -> dict[str, float]:
@@ -51,4 +57,4 @@ def rates(metrics: Mapping[str, float]) -> dict[str, float]:
     candidates = metrics.get("memory/candidates", 0.0)
     if not candidates:
         return {}
-    return {f"memory/{name}_rate": metrics.get(f"memory/{name}", 0.0) / candidates for name in RATES}
+    return {rate: metrics.get(count, 0.0) / candidates for rate, count in RATES.items()}

@@ -26,6 +26,8 @@ ACTOR = "curate"
 JOINED = ("description", "applicability", "evidence_span")
 COMPLEMENT = 0.2
 """Share of new words from which on a merged record's text adds to the other's instead of repeating it."""
+MOST_PARTS = 3
+"""Texts that one field of a merged record may hold."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +171,6 @@ def merge_event(bank: Bank, a: Record, b: Record, admission: AdmissionConfig, si
 def _joined(mine: str, other: str) -> str:
     """The text, with the other's appended when it brings new words."""
     new = set(words(other)) - set(words(mine))
-    if not other or len(new) < COMPLEMENT * len(set(words(other))) or not new:
+    if not new or len(new) < COMPLEMENT * len(set(words(other))) or mine.count("; ") >= MOST_PARTS - 1:
         return mine
     return f"{mine}; {other}" if mine else other

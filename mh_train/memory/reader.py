@@ -57,19 +57,20 @@ class BankReader:
         self.config = config
         self.exclude_same_task = training and config.exclude_same_task
         self.stats = ReaderStats()
-        self._waiting: list[tuple[MemoryQuery, asyncio.Future[list[MemoryHit]]]] = []
+        self._batch: tuple[list[MemoryQuery], asyncio.Task[list[list[MemoryHit]]]] | None = None
 
     async def retrieve(self, query: MemoryQuery) -> Sequence[MemoryHit]:
         """The hits of one query. Queries of one turn of the event loop are embedded and ranked together."""
         if not len(self.view):
             self.stats.queries += 1
             return []
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[list[MemoryHit]] = loop.create_future()
-        self._waiting.append((query, answer))
-        if len(self._waiting) == 1:
-            loop.call_soon(lambda: setattr(self, "_task", loop.create_task(self._answer())))
-        return await answer
+        if self._batch is None:
+            asked: list[MemoryQuery] = []
+            self._batch = (asked, asyncio.create_task(self._answer(asked)))
+        queries, task = self._batch
+        queries.append(query)
+        place = len(queries) - 1
+        return (await asyncio.shield(task))[place]
 
     def search(self, queries: Sequence[MemoryQuery]) -> list[list[MemoryHit]]:
         """Embed and rank q queries; one hit list each."""
@@ -113,18 +114,10 @@ class BankReader:
             for role in view.rows_of
         }
 
-    async def _answer(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        queries = [query for query, _ in waiting]
-        try:
-            hits = await asyncio.to_thread(self.search, queries) if self.embedder.slow else self.search(queries)
-        except MemoryStoreError as error:
-            for _, answer in waiting:
-                answer.set_exception(error)
-            return
-        for (_, answer), found in zip(waiting, hits, strict=True):
-            if not answer.done():
-                answer.set_result(found)
+    async def _answer(self, queries: list[MemoryQuery]) -> list[list[MemoryHit]]:
+        """Close the batch (later queries make the next one) and search."""
+        self._batch = None
+        return await asyncio.to_thread(self.search, queries) if self.embedder.slow else self.search(queries)
 
 
 def distinct(matrix: np.ndarray, rows: np.ndarray, threshold: float | None, most: int) -> np.ndarray:

@@ -85,7 +85,7 @@ def test_induction_admits_verified_memories_and_rejects_unbacked_ones(tmp_path):
     assert hints[0].descriptor.label == "verified_success" and hints[0].source_status == "closed"
     assert guards[0].guard_condition == "searching twice" and guards[0].source_status == "step_limit"
     assert {p.trajectory for p in hints[0].provenance} == {"e0", "e2"}
-    assert metrics["memory/candidates"] == 8 and metrics["memory/rejected"] == 4 and metrics["memory/merged"] == 2
+    assert metrics["memory/candidates"] == 8 and metrics["memory/not_admitted"] == 4 and metrics["memory/merged"] == 2
     assert metrics["memory/rejected_rate"] == 0.5 and metrics["memory/label_success"] == 0.5
     assert metrics["memory/guards"] == 1 and metrics["memory/share_hints"] == 0.5
     journal = Journal(tmp_path / JOURNAL, {"embedder": bank.embedder.fingerprint.to_json()}, read_only=True)
@@ -124,6 +124,8 @@ def test_no_model_is_needed_to_govern_by_status(tmp_path):
     bank = open_bank(tmp_path, **settings)
     metrics = update(bank, episodes())
     assert metrics["memory/label_success"] == metrics["memory/label_fail"] == 0.5
+    with pytest.raises(MemoryStoreError, match="needs a verifier"):
+        update(open_bank(tmp_path / "o", outcome=Outcome.verifier), episodes())
     with pytest.raises(MemoryStoreError, match="writer=induce"):
         update(open_bank(tmp_path / "i", writer=Writer.induce, **settings), episodes())
 
