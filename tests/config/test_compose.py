@@ -64,7 +64,7 @@ def test_every_problem_is_told_at_once():
 
 
 def test_a_resolved_file_loads_to_the_same_config(tmp_path):
-    config = compose([*TOY, "seed=7", "env.options={a: 1}"])
+    config = compose([*TOY, "seed=7", "+env.options.a=1"])
     (tmp_path / "config.yaml").write_text(to_yaml(config))
     assert load(tmp_path / "config.yaml") == config
 
@@ -72,7 +72,7 @@ def test_a_resolved_file_loads_to_the_same_config(tmp_path):
 def test_a_sweep_expands_to_one_job_per_combination():
     jobs = expand_sweep(["seed=0,1", "learn.lr=1e-6,1e-5", "env=toy"])
     assert len(jobs) == 4
-    assert ["seed=1", "learn.lr=1e-6", "env=toy"] in jobs
+    assert ["seed=1", "learn.lr=1e-06", "env=toy"] in jobs
 
 
 def test_a_typo_fails_on_the_command_line_before_torch_is_imported():
