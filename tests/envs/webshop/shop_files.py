@@ -6,7 +6,7 @@ from envs.webshop.build import build_store
 
 PLAIN = {
     "full_description": "",
-    "small_description": ["Made of oak."],
+    "small_description": ["Well made."],
     "pricing": "$20",
     "category": "garden",
     "query": "Stools ",
@@ -32,7 +32,7 @@ ITEMS = [
         small_description=["Made of oak.", "   ", "\n", "Won't wobble; it is Sturdy."],
         pricing="$10.99 to $1,020.5",
         customization_options={
-            "Color": [{"value": " Dark/Red "}, {"value": "blue"}],
+            "Color": [{"value": " Wine/Red "}, {"value": "blue"}],
             "Size": [{"value": "Big  One"}],
             "gone": None,
         },

@@ -18,14 +18,14 @@ from envs.webshop.store import MANIFEST, Store
 
 def test_products_are_cleaned_as_the_original_does(store):
     first, second, third, _, riddle = (store.product(row) for row in range(5))
-    assert first.options == {"color": ["dark | red", "blue"], "size": ["big  one"]}
+    assert first.options == {"color": ["wine | red", "blue"], "size": ["big  one"]}
     assert (first.price_tag, first.pricing, first.query) == ("$10.99 to $1020.5", [10.99, 1020.5], "stools")
     assert (second.price_tag, second.bullets) == ("$100.0", ["One text only, weatherproof."])
     assert third.attributes == ["heavy"]
     assert store.product(5).attributes == ["DUMMY_ATTR"]
     assert (riddle.price_tag, store.manifest["counts"]["unreadable_prices"]) == ("$100.0", 1)
     assert first.search_text() == (
-        'oak stool <b>tall</b> & "round" a stool\nfor two. made of oak. color: dark | red, blue, and size: big  one'
+        'oak stool <b>tall</b> & "round" a stool\nfor two. made of oak. color: wine | red, blue, and size: big  one'
     )
     assert first.human == [("i want a red stool...", ["sturdy"], ["red", "big one"]), ("not usable", [], [])]
     assert first.nouns == ["oak", "stool", "b", "tall", "b", "round"]
