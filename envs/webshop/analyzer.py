@@ -52,9 +52,7 @@ _RUN = (
 # would be read again from each.
 _LEADING = rf"(?:(?=\p{{WB=ExtendNumLet}})(?<!\p{{WB=ExtendNumLet}}{_MARKS[:-1]})(?:{_JOINER})++)?"
 _WORD = rf"{_LEADING}{_RUN}(?:(?:{_JOINER})++{_RUN})*(?:{_JOINER})*+"
-# Emoji are words too (UTS #51).
-_EMOJI_MARKS = r"[[\p{WB=Extend}\p{WB=Format}\p{WB=ZWJ}]--[\uFE0E\uFE0F\U0001F3FB-\U0001F3FF]]*"
-# Extended_Pictographic of Emoji 11.0; later versions took 150 symbols (such as the black star) out of it.
+# Emoji are words too (UTS #51): Extended_Pictographic of Emoji 11.0, from which later versions took symbols such as ★.
 _EMOJI_CHAR = (
     r"[\xA9\xAE\u203C\u2049\u2122\u2139\u2194-\u2199\u21A9\u21AA\u231A\u231B\u2328\u2388\u23CF\u23E9-\u23F3"
     r"\u23F8-\u23FA\u24C2\u25AA\u25AB\u25B6\u25C0\u25FB-\u25FE\u2600-\u2605\u2607-\u2612\u2614-\u2685\u2690-\u2705"
@@ -66,12 +64,17 @@ _EMOJI_CHAR = (
     r"\U0001F774-\U0001F77F\U0001F7D5-\U0001F7FF\U0001F80C-\U0001F80F\U0001F848-\U0001F84F\U0001F85A-\U0001F85F"
     r"\U0001F888-\U0001F88F\U0001F8AE-\U0001F8FF\U0001F90C-\U0001F93A\U0001F93C-\U0001F945\U0001F947-\U0001FFFD]"
 )
+# Its marks; a zero-width joiner that leads to another emoji is none.
+_EMOJI_MARKS = (
+    r"(?:[[\p{WB=Extend}\p{WB=Format}]--[\uFE0E\uFE0F\U0001F3FB-\U0001F3FF]]"
+    rf"|\u200D(?!\u200D*(?:{_EMOJI_CHAR}|[\U0001F3FB-\U0001F3FF])))*"
+)
 _EMOJI_ONE = (
     rf"(?:\u200D*{_EMOJI_CHAR}{_EMOJI_MARKS}\uFE0F?"
     rf"|(?:\u200D*\p{{Emoji_Modifier_Base}}{_EMOJI_MARKS})?[\U0001F3FB-\U0001F3FF]{_EMOJI_MARKS})"
 )
 _EMOJI = (
-    rf"(?<!\u200D){_EMOJI_ONE}(?:[\U000E0020-\U000E007E]+\U000E007F|(?:\u200D{_EMOJI_ONE})*)"
+    rf"(?<!\u200D){_EMOJI_ONE}(?:\u200D{_EMOJI_ONE})*"
     rf"|[#*]{_EMOJI_MARKS}\uFE0F?\u20E3{_EMOJI_MARKS}"
     rf"|(?:\p{{WB=Regional_Indicator}}{_MARKS}){{2}}"
 )

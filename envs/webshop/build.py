@@ -2,8 +2,8 @@
 
 How: products are read one by one, cleaned and analysed, and written in parts of some thousand (`parts.py`); the parts
 are then merged into the store (`merge.py`). Everything happens in `DIR.building`, which becomes DIR in one rename.
-Invariants: memory does not grow with the catalogue except for the vocabulary and the list of asins; a build that was
-killed goes on after its last complete part; the same input and seed give the same bytes.
+Invariants: memory is that of one part, of the vocabulary, and of asin, price and 16 bytes per goal of every product; a
+build that was killed goes on after its last complete part; the same input and seed give the same bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import hashlib
 import json
 import platform
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +27,6 @@ from envs.webshop.official import JsonFile
 from envs.webshop.parts import write_parts
 from envs.webshop.store import FORMAT, MANIFEST, Store, file_digest
 
-Progress = Callable[[str, int, int], None]
-"""Called with (what is done, units done, units in all)."""
-
 
 def build_store(
     items: str | Path,
@@ -41,7 +37,7 @@ def build_store(
     seed: int = 0,
     nouns: str = "auto",
     limit: int = 0,
-    progress: Progress | None = None,
+    progress: files.Progress | None = None,
 ) -> Store:
     """Build the store of a catalogue and open it; a complete store of the same input is opened as it is.
 

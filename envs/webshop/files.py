@@ -6,12 +6,15 @@ Invariant: a file under its final name is complete, so a build that was killed g
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
+
+Progress = Callable[[str, int, int], None]
+"""Called with (what is done, units done, units in all)."""
 
 
 def flush(path: Path) -> None:

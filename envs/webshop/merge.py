@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from array import array
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,7 +26,7 @@ _BLOCK = 1 << 22
 """Postings whose impacts are computed at once."""
 
 
-def merge(work: Path, seed: int, tell: Callable[[str, int, int], None]) -> dict[str, int]:
+def merge(work: Path, seed: int, tell: files.Progress) -> dict[str, int]:
     """Write the store's arrays into `work`; counts for the manifest."""
     parts = part_names(work)
     rng = random.Random(seed)
@@ -46,57 +47,67 @@ def _products(parts: list[Path]) -> Iterator[Product]:
             yield from map(Product.from_json, lines)
 
 
-def _write_products(
-    work: Path, parts: list[Path], rng: random.Random, tell: Callable[..., None]
-) -> NDArray[np.float64]:
+def _write_products(work: Path, parts: list[Path], rng: random.Random, tell: files.Progress) -> NDArray[np.float64]:
     """Products, asins, prices, categories and queries."""
-    asins: list[str] = []
-    prices = [np.zeros(0)]
-    labels: dict[str, list[bytes]] = {"categories": [], "queries": []}
+    asins, prices = [np.zeros(0, "U10")], [np.zeros(0)]
+    categories, queries = _Labels(), _Labels()
     with files.TextsWriter(work, "products") as writer:
-        for number, part in enumerate(parts):
+        for done, part in enumerate(parts, 1):
             lines = part.with_suffix(".jsonl").read_bytes().splitlines()
             writer.append(lines)
             products = [Product.from_json(line) for line in lines]
-            asins.extend(product.asin for product in products)
+            asins.append(np.array([product.asin for product in products], "U10"))
             prices.append(draw_prices((product.pricing for product in products), rng))
-            labels["categories"].extend(_bytes(product.category) for product in products)
-            labels["queries"].extend(_bytes(product.query) for product in products)
-            tell("merging products", number + 1, len(parts))
-    every_price = np.concatenate(prices)
-    names = np.array(asins, dtype="U10")
+            for product in products:
+                categories.add(product.category)
+                queries.add(product.query)
+            tell("merging products", done, len(parts))
+    names, every_price = np.concatenate(asins), np.concatenate(prices)
     rank = np.empty(len(names), np.int32)
     rank[np.argsort(names)] = np.arange(len(names), dtype=np.int32)
     np.save(work / "asins.npy", names)
     np.save(work / "asin_rank.npy", rank)
     np.save(work / "prices.npy", every_price)
-    for name, codes_name in (("categories", "category_of"), ("queries", "query_of")):
-        known = sorted(set(labels[name]))
-        code = {label: i for i, label in enumerate(known)}
+    categories.write(work, "categories", "category_of")
+    queries.write(work, "queries", "query_of")
+    return every_price
+
+
+class _Labels:
+    """One text per product, of few different ones."""
+
+    def __init__(self) -> None:
+        self._code: dict[bytes, int] = {}
+        self._codes = array("i")
+
+    def add(self, text: str) -> None:
+        self._codes.append(self._code.setdefault(_bytes(text), len(self._code)))
+
+    def write(self, work: Path, name: str, codes_name: str) -> None:
+        """The texts, sorted, and the place of every product's text among them."""
+        known = sorted(self._code)
+        place = np.empty(len(known), np.int32)
+        place[[self._code[text] for text in known]] = np.arange(len(known), dtype=np.int32)
         with files.TextsWriter(work, name) as writer:
             writer.append(known)
-        np.save(work / f"{codes_name}.npy", np.array([code[label] for label in labels[name]], np.int32))
-    return every_price
+        np.save(work / f"{codes_name}.npy", place[np.array(self._codes, np.int32)])
 
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _write_index(work: Path, parts: list[Path], tell: Callable[..., None]) -> dict[str, int]:
+def _write_index(work: Path, parts: list[Path], tell: files.Progress) -> dict[str, int]:
     """Vocabulary, postings and document lengths."""
-    vocabularies = [json.loads(np.load(part)["vocabulary"].tobytes()) for part in parts]
-    terms = sorted({_bytes(term) for vocabulary in vocabularies for term in vocabulary})
-    number = {term: i for i, term in enumerate(terms)}
-    to_global = [np.array([number[_bytes(t)] for t in vocabulary], np.int32) for vocabulary in vocabularies]
+    terms = sorted({_bytes(term) for part in parts for term in _vocabulary(part)})
     with files.TextsWriter(work, "terms") as writer:
         writer.append(terms)
+    number = {term: i for i, term in enumerate(terms)}
     found_in = np.zeros(len(terms), np.int64)
     lengths = [np.zeros(0, np.int64)]
-    for part, mapping in zip(parts, to_global, strict=True):
-        arrays = np.load(part)
-        found_in += np.bincount(mapping[arrays["terms"]], minlength=len(terms))
-        lengths.append(arrays["lengths"])
+    for part in parts:
+        found_in += np.bincount(_terms(part, number), minlength=len(terms))
+        lengths.append(np.load(part)["lengths"])
     start = np.concatenate([[0], np.cumsum(found_in)])
     np.save(work / "posting_start.npy", start)
     every_length = np.concatenate(lengths)
@@ -105,28 +116,32 @@ def _write_index(work: Path, parts: list[Path], tell: Callable[..., None]) -> di
     norms = bm25.inverse_norms(searchable, int(every_length.sum()))
     np.save(work / "lengths.npy", codes)
     np.save(work / "inverse_norms.npy", norms)
-    rows, counts = _write_postings(work, parts, to_global, start, tell)
-    _write_impacts(
-        work, bm25.inverse_frequencies(searchable, found_in), start, counts, norms, codes[: len(codes)], rows
-    )
+    rows, counts = _write_postings(work, parts, number, start, tell)
+    _write_impacts(work, bm25.inverse_frequencies(searchable, found_in), start, counts, norms, codes, rows)
     return {"terms": len(terms), "postings": int(start[-1]), "searchable": searchable}
 
 
+def _vocabulary(part: Path) -> list[str]:
+    return json.loads(np.load(part)["vocabulary"].tobytes())
+
+
+def _terms(part: Path, number: dict[bytes, int]) -> NDArray[np.int32]:
+    """The term numbers of a part's products, one after another."""
+    of_part = np.array([number[_bytes(term)] for term in _vocabulary(part)], np.int32)
+    return of_part[np.load(part)["terms"]]
+
+
 def _write_postings(
-    work: Path,
-    parts: list[Path],
-    to_global: list[NDArray[np.int32]],
-    start: NDArray[np.int64],
-    tell: Callable[..., None],
+    work: Path, parts: list[Path], number: dict[bytes, int], start: NDArray[np.int64], tell: files.Progress
 ) -> tuple[Any, Any]:
     """Rows and counts of every term, in row order within a term."""
     rows = files.new_array(work, "posting_row", np.int32, int(start[-1]))
     counts = files.new_array(work, "posting_count", np.uint16, int(start[-1]))
     cursor = start[:-1].copy()
     first_row = 0
-    for number, (part, mapping) in enumerate(zip(parts, to_global, strict=True)):
+    for done, part in enumerate(parts, 1):
         arrays = np.load(part)
-        terms = mapping[arrays["terms"]]
+        terms = _terms(part, number)
         order = np.argsort(terms, kind="stable")
         terms = terms[order]
         first_of_term = np.searchsorted(terms, terms)
@@ -136,7 +151,7 @@ def _write_postings(
         counts[at] = arrays["repeats"][order]
         cursor += np.bincount(terms, minlength=len(cursor))
         first_row += len(arrays["sizes"])
-        tell("merging postings", number + 1, len(parts))
+        tell("merging postings", done, len(parts))
     return rows, counts
 
 

@@ -42,7 +42,7 @@ def write_parts(
     human: str | Path | None,
     find_nouns: NounFinder,
     limit: int,
-    tell: Any,
+    tell: files.Progress,
 ) -> Read:
     """Write every part below `work/parts` that is not there yet."""
     folder = work / "parts"
@@ -76,7 +76,7 @@ def part_names(work: Path) -> list[Path]:
     return sorted((work / "parts").glob("*.npz"))
 
 
-def _ticker(tell: Any, what: str) -> Tick:
+def _ticker(tell: files.Progress, what: str) -> Tick:
     return lambda done, total: tell(what, done, total)
 
 

@@ -23,7 +23,6 @@ MOST_TERMS = 1024
 """Lucene refuses a query of more distinct terms."""
 _SLACK = 1e-5
 """Relative: how far rounding to single precision can move a bound."""
-
 _NO_SCORE = 1e-30
 """Below every impact and above zero."""
 _LONG = 2000
