@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import logging
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,13 +37,22 @@ class Bank:
     in use by another run, or when Milvus cannot be reached."""
 
     def __init__(
-        self, config: MemoryConfig, embedder: Embedder, folder: Path, run: str = "run", read_only: bool = False
+        self,
+        config: MemoryConfig,
+        embedder: Embedder,
+        folder: Path,
+        run: str = "run",
+        read_only: bool = False,
+        keep: int | None = None,
     ) -> None:
+        """`keep`: forget the journal after that many bytes (a recorded boundary; 0 begins a new bank)."""
         self.config = config
         self.embedder = embedder
         self.folder = Path(folder)
         self.run = run
         self._lock = None if read_only else _own(self.folder)
+        if keep is not None and (self.folder / JOURNAL).is_file():
+            os.truncate(self.folder / JOURNAL, keep)
         self.journal = Journal(self.folder / JOURNAL, {"embedder": embedder.fingerprint.to_json()}, read_only)
         self.state = BankState()
         for update, events in self.journal.blocks:

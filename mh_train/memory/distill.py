@@ -12,7 +12,7 @@ import asyncio
 import json
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, Protocol
 
 from mh_train.agent.parse import parse_reconstruct
@@ -98,6 +98,7 @@ async def distill(
     ]
     answers = await ask_all(speaker, engine, turns)
     records: list[tuple[int, Record]] = []
+    names = entity_words(chosen)
     counts = {
         "distill_requests": float(len(turns)),
         "distill_unparsed": 0.0,
@@ -114,12 +115,14 @@ async def distill(
             if not parse_reconstruct(memory).guidance or (situation and not parse_reconstruct(situation).guidance):
                 counts["distill_tagged"] += 1
                 continue
-            records.append((i, make_record(trajectory, situation, memory, update, run)))
+            records.append((i, make_record(trajectory, situation, memory, update, run, names)))
     return records, {f"memory/{name}": value for name, value in counts.items()}
 
 
-def make_record(trajectory: Trajectory, situation: str, memory: str, update: int, run: str) -> Record:
-    """One accepted entry as a record with its real source observation, signature, origin and id."""
+def make_record(trajectory: Trajectory, situation: str, memory: str, update: int, run: str, names: Set[str]) -> Record:
+    """One accepted entry as a record with its real source observation, signature, origin and id. `names` are the
+    environment's words for things, by default those of this episode."""
+    names = entity_words([trajectory]) if names is None else names
     situation, memory = clean_text(situation), clean_text(memory)
     step = source_step(situation or memory, trajectory)
     source = clean_text(trajectory.steps[step].observation)
@@ -131,7 +134,7 @@ def make_record(trajectory: Trajectory, situation: str, memory: str, update: int
         content=memory,
         situation=situation,
         source_state=source,
-        signature=signature("procedural_hint", t.env, t.task_type, memory, situation, t.goal, entity_words(t)),
+        signature=signature("procedural_hint", t.env, t.task_type, memory, situation, t.goal, names),
         provenance=(Provenance(run, update, t.task_id, t.id, step),),
         timeline=(Change(update, "add", "curate", "distilled"),),
     )

@@ -10,7 +10,7 @@ occurs in what the agent saw.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, cast, get_args
 
@@ -77,12 +77,12 @@ async def induce(
         for trajectory, episode, verdict in zip(trajectories, episodes, verdicts, strict=True)
     ]
     found: list[tuple[int, Candidate]] = []
-    unparsed = 0
+    unparsed, things = 0, entity_words(trajectories)
     for i, answer in enumerate(await judge.ask(requests) if requests else []):
         entries = parse_candidates(answer.text)
         unparsed += entries is None
         for entry in (entries or [])[:MOST]:
-            found.append((i, make_candidate(entry, trajectories[i], episodes[i], verdicts[i], update, run)))
+            found.append((i, make_candidate(entry, trajectories[i], episodes[i], verdicts[i], update, run, things)))
     return found, {"memory/induce_requests": float(len(requests)), "memory/induce_unparsed": float(unparsed)}
 
 
@@ -96,9 +96,16 @@ def parse_candidates(text: str) -> list[dict[str, Any]] | None:
 
 
 def make_candidate(
-    entry: dict[str, Any], trajectory: Trajectory, episode: VisibleEpisode, verdict: Verdict, update: int, run: str
+    entry: dict[str, Any],
+    trajectory: Trajectory,
+    episode: VisibleEpisode,
+    verdict: Verdict,
+    update: int,
+    run: str,
+    names: Set[str],
 ) -> Candidate:
-    """One entry as a record (state provisional, descriptor attached later) with the reason against it, if any."""
+    """One entry as a record (state provisional, descriptor attached later) with the reason against it, if any; `names`
+    are the environment's words for things."""
     text: dict[str, Any] = {
         name: _plain(entry.get(name)) for name in ("title", "description", "content", "applicability")
     }
@@ -119,7 +126,7 @@ def make_candidate(
         evidence_span=evidence,
         source_state=clean_text(t.steps[step].observation),
         state="provisional",
-        signature=signature(kind, t.env, t.task_type, text["content"], text["applicability"], t.goal, entity_words(t)),
+        signature=signature(kind, t.env, t.task_type, text["content"], text["applicability"], t.goal, names),
         provenance=(Provenance(run, update, t.task_id, t.id, step),),
         timeline=(Change(update, "add", "curate", "induced"),),
         **text,

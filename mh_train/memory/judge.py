@@ -66,7 +66,7 @@ class EngineJudge:
             TurnRequest(
                 kind=request.kind,
                 step=0,
-                prompt_ids=tuple(self.codec.encode(request.messages)),
+                prompt_ids=self._within(self.codec.encode(request.messages), request.max_tokens),
                 sampling=Sampling(request.temperature, max_tokens=request.max_tokens),
                 noise=request.noise,
                 goal="",
@@ -81,6 +81,11 @@ class EngineJudge:
             JudgeAnswer(answer.text, _engine_odds(self.codec, answer, watched))
             for answer, watched in zip(answers, tokens, strict=True)
         ]
+
+    def _within(self, ids: Sequence[int], answer: int) -> tuple[int, ...]:
+        """Ids that leave room for the answer; what cannot be shortened any other way loses its middle."""
+        room = max(self.engine.max_context - answer, 2)
+        return tuple(ids) if len(ids) <= room else (*ids[: room // 2], *ids[len(ids) - (room - room // 2) :])
 
     def fits(self, messages: Sequence[Message], tokens: int, answer: int) -> bool:
         """Counted in the engine's tokens, within its context."""

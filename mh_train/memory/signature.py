@@ -8,7 +8,7 @@ Invariant: a signature depends on the texts and on the words the environment its
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 
 from mh_train.agent.types import Trajectory
 from mh_train.memory.index import words
@@ -44,13 +44,15 @@ _FUNCTION = frozenset(
 )
 
 
-def entity_words(trajectory: Trajectory) -> frozenset[str]:
-    """The words that name things in an episode: of its goal, its actions, and numbered things that are seen ("drawer
+def entity_words(trajectories: Sequence[Trajectory]) -> frozenset[str]:
+    """The words that name things in episodes: of their goals, their actions, and numbered things that are seen ("drawer
     1"); singular, without verbs."""
-    texts = [trajectory.goal]
-    for step in trajectory.steps:
-        texts += [step.action, *step.admissible, *_NUMBERED.findall(step.observation)]
-    return frozenset(_things(words(" ".join(dict.fromkeys(texts)))))
+    texts: dict[str, None] = {}
+    for trajectory in trajectories:
+        texts[trajectory.goal] = None
+        for step in trajectory.steps:
+            texts.update(dict.fromkeys([step.action, *step.admissible, *_NUMBERED.findall(step.observation)]))
+    return frozenset(_things(words(" ".join(texts))))
 
 
 def signature(

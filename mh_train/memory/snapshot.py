@@ -106,11 +106,9 @@ def restore(snapshot: Path, config: MemoryConfig, embedder: Embedder, folder: Pa
     state, manifest = load_snapshot(snapshot, embedder)
     journal, offset = Path(folder) / JOURNAL, manifest["journal"]["offset"]
     if _prefix_sha256(journal, offset) == manifest["journal"]["sha256"]:
-        os.truncate(journal, offset)
-        bank = Bank(config, embedder, folder, run)
+        bank = Bank(config, embedder, folder, run, keep=offset)
     else:
-        journal.unlink(missing_ok=True)
-        bank = Bank(config, embedder, folder, run)
+        bank = Bank(config, embedder, folder, run, keep=0)
         insert(bank, state, "restore", f"restored from {Path(snapshot).name}", manifest["update"])
     if bank.digest() != manifest["digest"]:
         bank.close()

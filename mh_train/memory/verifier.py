@@ -34,12 +34,13 @@ GOOD = 0.75
 @dataclass(frozen=True)
 class Reading:
     """One view of one episode. `means`, `spreads` (C,): expectation and standard deviation of phi under the score
-    distribution of each criterion, in the order of `CRITERIA`; `found` says which evidence spans occur in the log."""
+    distribution of each criterion, in the order of `CRITERIA`; `emitted`: phi of the written scores; `found` says
+    which evidence spans occur in the log."""
 
     view: View
     means: tuple[float, ...]
     spreads: tuple[float, ...]
-    scores: tuple[int, ...]
+    emitted: tuple[float, ...]
     label: Label
     guard: str = ""
     notes: tuple[str, ...] = ()
@@ -102,11 +103,12 @@ def uncertainty(means: np.ndarray, config: VerifierConfig) -> float:
     return config.alpha * boundary(reward(means, config.weights), config) + (1 - config.alpha) * dispersion(means)
 
 
-def ruled(label: Label, means: Sequence[float], blocking: bool) -> Label:
-    """The label rule: a success needs completion and evidence of at least 4 of 5 and no blocking error."""
-    if label == "verified_success" and (blocking or min(means[0], means[1]) < GOOD - 1e-9):
+def ruled(reading: Reading, blocking: bool) -> Label:
+    """The label rule: a success needs written scores of at least 4 of 5 for completion and evidence, and no blocking
+    error; a view that claims it without them is uncertain."""
+    if reading.label == "verified_success" and (blocking or min(reading.emitted[:2]) < GOOD - 1e-9):
         return "uncertain"
-    return label
+    return reading.label
 
 
 def agreed(labels: Sequence[Label]) -> Label:
@@ -121,12 +123,12 @@ def confidence(readings: Sequence[Reading], label: Label, blocking: bool, weight
     agreement, the share of views that give the final label; stability, 1 - the spread of R (over views when there are
     several, else of the score distributions) / 0.5; consistency, the mean of "the view's own label obeys the label
     rule" and of the share of its evidence spans that occur in the log."""
-    labels = [ruled(r.label, r.means, blocking) for r in readings]
+    labels = [ruled(r, blocking) for r in readings]
     agreement = labels.count(label) / len(labels)
     rewards = [reward(np.array([r.means]), weights) for r in readings]
     spread = float(np.std(rewards)) if len(readings) > 1 else float(np.mean(readings[0].spreads))
     stability = 1.0 - min(1.0, spread / 0.5)
-    obeys = [float(ruled(r.label, r.means, blocking) == r.label) for r in readings]
+    obeys = [float(ruled(r, blocking) == r.label) for r in readings]
     quoted = [float(np.mean(r.found)) if r.found else 0.0 for r in readings]
     consistency = (float(np.mean(obeys)) + float(np.mean(quoted))) / 2
     return (agreement + stability + consistency) / 3
@@ -138,8 +140,7 @@ def judged(readings: Sequence[Reading], status: str, config: VerifierConfig, upd
         return Verdict(Descriptor(0.5, 0.0, "uncertain", update), 1.0, 0, malformed=True)
     means = np.array([r.means for r in readings])
     blocking = status == "tool_error"
-    label = agreed([ruled(r.label, r.means, blocking) for r in readings])
-    label = ruled(label, tuple(means.mean(axis=0)), blocking)
+    label = agreed([ruled(r, blocking) for r in readings])
     c = confidence(readings, label, blocking, config.weights)
     guard = next((r.guard for r in reversed(readings) if r.guard), "")
     descriptor = Descriptor(reward(means, config.weights), c, label, update)
@@ -224,7 +225,7 @@ def read(answer: JudgeAnswer, view: View, episode: VisibleEpisode, scale: int) -
     label = value.get("label") if value else None
     if value is None or label not in LABELS:
         return None
-    means, spreads, scores, notes, found = [], [], [], [], []
+    means, spreads, emitted, notes, found = [], [], [], [], []
     log = episode.text()
     for name in CRITERIA:
         entry = value["criteria"].get(name)
@@ -234,12 +235,12 @@ def read(answer: JudgeAnswer, view: View, episode: VisibleEpisode, scale: int) -
         mean, spread = expected(answer.odds(at.start(1)), int(at.group(1)), scale)
         means.append(mean)
         spreads.append(spread)
-        scores.append(int(at.group(1)))
+        emitted.append(float(phi(np.array(int(at.group(1))), scale)))
         notes.append(f"{name}: {clean_text(str(entry.get('rationale', '')))}")
         found.append(holds(log, str(entry.get("evidence_span", ""))))
     guard = clean_text(str(value.get("failure_guard", "")))
     guard = "" if guard.upper() in ("", "NONE", "NULL") else guard
-    return Reading(view, tuple(means), tuple(spreads), tuple(scores), label, guard, tuple(notes), tuple(found))
+    return Reading(view, tuple(means), tuple(spreads), tuple(emitted), label, guard, tuple(notes), tuple(found))
 
 
 def from_status(episode: VisibleEpisode, config: VerifierConfig, update: int) -> Verdict:
@@ -252,5 +253,5 @@ def from_status(episode: VisibleEpisode, config: VerifierConfig, update: int) ->
     scores = (3, 3) if unknown else (5, 4) if closed else (1, 2)
     points = np.array([*phi(np.array(scores), 5), 1.0 - errors, 0.5])
     label: Label = "uncertain" if unknown else "verified_success" if closed else "verified_fail"
-    reading = Reading("full", tuple(points), (0.0,) * 4, (*scores, 0, 3), label, found=(True,))
+    reading = Reading("full", tuple(points), (0.0,) * 4, tuple(points), label, found=(True,))
     return judged([reading], episode.status, config, update)

@@ -10,6 +10,7 @@ from mh_train.memory.bank import JOURNAL
 from mh_train.memory.curate import curate, write
 from mh_train.memory.distill import make_record
 from mh_train.memory.records import Usage
+from mh_train.memory.signature import entity_words
 from mh_train.memory.usage import use
 
 
@@ -40,9 +41,11 @@ def test_a_hit_of_another_bank_is_counted_not_fatal(tmp_path):
 def written(bank, *pairs, threshold=0.85):
     """Write (goal, memory) pairs learnt where drawers, cabinets and bread exist."""
     rooms = ["a kitchen"]
+    episodes = [trajectory(f"t{i}", goal=goal, observations=rooms) for i, (goal, _) in enumerate(pairs)]
+    names = entity_words(episodes)
     made = [
-        make_record(trajectory(f"t{i}", goal=goal, observations=rooms), "looking for food", memory, 0, "r")
-        for i, (goal, memory) in enumerate(pairs)
+        make_record(t, "looking for food", memory, 0, "r", names)
+        for t, (_, memory) in zip(episodes, pairs, strict=True)
     ]
     return write(bank, made, threshold, 0)[1]
 

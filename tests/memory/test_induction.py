@@ -12,6 +12,7 @@ from mh_train.config.schema import VerifierConfig
 from mh_train.memory.induction import as_guard, induce, make_candidate, parse_candidates, restates
 from mh_train.memory.judge import JudgeAnswer
 from mh_train.memory.records import Descriptor
+from mh_train.memory.signature import entity_words
 from mh_train.memory.verifier import Verdict
 from mh_train.memory.visible import visible
 
@@ -19,6 +20,7 @@ TRAJECTORY = trajectory(
     "t", observations=["You see a fridge 1.", "The bread 1 is in the drawer 1."], goal="put bread in fridge"
 )
 EPISODE = visible(TRAJECTORY)
+NAMES = entity_words([TRAJECTORY])
 VERDICT = Verdict(Descriptor(0.8, 0.9, "verified_success", 2), 0.1, 1, guard="check the drawer first")
 GOOD = {
     "type": "procedural_hint",
@@ -34,7 +36,7 @@ GOOD = {
 
 
 def candidate(**changes):
-    return make_candidate({**GOOD, **changes}, TRAJECTORY, EPISODE, VERDICT, 2, "run")
+    return make_candidate({**GOOD, **changes}, TRAJECTORY, EPISODE, VERDICT, 2, "run", NAMES)
 
 
 def test_a_backed_general_memory_is_kept():
@@ -121,4 +123,4 @@ def test_at_most_three_candidates_per_episode_and_unreadable_answers_counted():
 )
 def test_reading_candidates_never_raises(text):
     for entry in parse_candidates(text) or []:
-        make_candidate(entry, TRAJECTORY, EPISODE, VERDICT, 0, "")
+        make_candidate(entry, TRAJECTORY, EPISODE, VERDICT, 0, "", NAMES)

@@ -126,7 +126,9 @@ def test_two_owners_are_refused_and_readers_are_not(tmp_path):
     add(bank, record("one"))
     with pytest.raises(MemoryStoreError, match="in use by another run"):
         open_bank(tmp_path)
-    assert read_bank(tmp_path).digest() == bank.digest()
+    with pytest.raises(MemoryStoreError, match="in use"):
+        Bank(memory_config(), EMBEDDER, tmp_path, keep=0)
+    assert read_bank(tmp_path).digest() == bank.digest(), "the journal was not touched"
     bank.close()
     assert open_bank(tmp_path).digest() == bank.digest()
 

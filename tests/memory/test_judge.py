@@ -57,7 +57,7 @@ def test_an_unsure_engine_gives_the_expectation():
     verdict = run(Unsure(score_text))
     expected = (0 + 0.25 + 0.5 + 4 * 0.75 + 1) / 8
     assert verdict.descriptor.reward == pytest.approx(expected)
-    assert verdict.descriptor.label == "uncertain", "mean completion is below 4 of 5"
+    assert verdict.descriptor.label == "verified_success", "the label rule reads the written scores"
 
 
 def test_ten_points_fall_back_to_the_written_score_where_ten_is_no_token():
@@ -85,3 +85,11 @@ def test_who_judges_follows_the_config():
     assert isinstance(make_judge(VerifierConfig(source=Judging.policy), speaker, engine), EngineJudge)
     with pytest.raises(MemoryStoreError, match="curate\\(judge"):
         make_judge(VerifierConfig(source=Judging.engine), speaker, engine)
+
+
+def test_a_prompt_never_exceeds_a_small_context():
+    seen = []
+    engine = ScriptedEngine(lambda prompt, rng: seen.append(len(prompt)) or "", max_context=300)
+    judge = EngineJudge(EngineSpeaker(engine), engine)
+    (verdict,) = asyncio.run(verify([EPISODE], ["t"], judge, VerifierConfig(max_tokens=100), seed=0, update=0))
+    assert verdict.malformed and max(seen) == 200

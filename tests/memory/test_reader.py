@@ -109,3 +109,31 @@ def test_a_reader_with_another_embedder_is_refused(tmp_path):
     view = reader(tmp_path).view
     with pytest.raises(MemoryStoreError, match="embedder"):
         BankReader(view, HashingEmbedder(32), memory_config())
+
+
+def test_an_embedder_that_fails_fails_every_question_that_waits(tmp_path):
+    one = reader(tmp_path)
+
+    class Broken(HashingEmbedder):
+        def encode(self, texts):
+            raise MemoryStoreError("no space")
+
+    one.embedder = Broken(64)
+
+    async def together():
+        return await asyncio.gather(*(one.retrieve(query("x")) for _ in range(3)), return_exceptions=True)
+
+    assert [str(error) for error in asyncio.run(together())] == ["no space"] * 3
+    one.embedder = EMBEDDER
+    assert ask(one, query("where is the bread"))[0]
+
+
+def test_slow_embedders_answer_from_a_thread(tmp_path):
+    one = reader(tmp_path)
+
+    class Slow(HashingEmbedder):
+        slow = True
+
+    quick = ask(one, query("bread"), query("egg"))
+    one.embedder = Slow(64)
+    assert ask(one, query("bread"), query("egg")) == quick

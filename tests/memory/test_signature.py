@@ -6,7 +6,7 @@ from memory_parts import trajectory
 from mh_train.memory.signature import entity_words, signature
 
 ROOM = trajectory("t", goal="put a clean bread in fridge", observations=["You see a statue 1 and a drawer 2."])
-THINGS = entity_words(ROOM) | {"cabinet", "egg"}
+THINGS = entity_words([ROOM]) | {"cabinet", "egg"}
 
 
 def drawn(content: str, when: str = "", goal: str = ROOM.goal):
@@ -14,8 +14,8 @@ def drawn(content: str, when: str = "", goal: str = ROOM.goal):
 
 
 def test_names_come_from_goal_actions_and_numbered_things():
-    assert {"bread", "fridge", "drawer", "statue", "1"} <= entity_words(ROOM)
-    assert not {"take", "see", "from", "the", "put", "clean"} & entity_words(ROOM)
+    assert {"bread", "fridge", "drawer", "statue", "1"} <= entity_words([ROOM])
+    assert not {"take", "see", "from", "the", "put", "clean"} & entity_words([ROOM])
 
 
 @pytest.mark.parametrize(

@@ -119,23 +119,26 @@ def test_expectations_are_renormalised_over_the_allowed_scores():
 @given(st.lists(st.lists(st.floats(0, 1), min_size=4, max_size=4), min_size=1, max_size=3))
 def test_everything_stays_in_range(rows):
     means = np.array(rows)
-    readings = [Reading("full", tuple(r), (0.1,) * 4, (3,) * 4, "uncertain", found=(True, False)) for r in rows]
+    readings = [Reading("full", tuple(r), (0.1,) * 4, (0.5,) * 4, "uncertain", found=(True, False)) for r in rows]
     verdict = judged(readings, "closed", CONFIG, 0)
     for value in (reward(means, UNIFORM), dispersion(means), uncertainty(means, CONFIG), verdict.descriptor.confidence):
         assert -1e-9 <= value <= 1 + 1e-9
 
 
 def test_the_label_rule():
-    assert ruled("verified_success", (0.75, 0.75, 0, 0), blocking=False) == "verified_success"
-    assert ruled("verified_success", (0.75, 0.5, 1, 1), blocking=False) == "uncertain"
-    assert ruled("verified_success", (1, 1, 1, 1), blocking=True) == "uncertain"
-    assert ruled("verified_fail", (1, 1, 1, 1), blocking=False) == "verified_fail"
+    def claimed(label, *emitted):
+        return Reading("full", (0.6,) * 4, (0,) * 4, emitted, label)
+
+    assert ruled(claimed("verified_success", 0.75, 0.75, 0, 0), blocking=False) == "verified_success"
+    assert ruled(claimed("verified_success", 0.75, 0.5, 1, 1), blocking=False) == "uncertain"
+    assert ruled(claimed("verified_success", 1, 1, 1, 1), blocking=True) == "uncertain"
+    assert ruled(claimed("verified_fail", 1, 1, 1, 1), blocking=False) == "verified_fail"
     assert agreed(["verified_fail", "uncertain", "verified_fail"]) == "verified_fail"
     assert agreed(["verified_fail", "verified_success"]) == "uncertain"
 
 
 def test_confidence_rewards_agreement_stability_and_evidence():
-    sure = Reading("full", (1, 1, 1, 0.75), (0,) * 4, (5, 5, 5, 4), "verified_success", found=(True,) * 4)
+    sure = Reading("full", (1, 1, 1, 0.75), (0,) * 4, (1, 1, 1, 0.75), "verified_success", found=(True,) * 4)
     assert confidence([sure], "verified_success", False, UNIFORM) == 1
     unquoted = replace(sure, found=(False,) * 4)
     assert confidence([unquoted], "verified_success", False, UNIFORM) == pytest.approx((1 + 1 + 0.5) / 3)
@@ -205,7 +208,7 @@ def test_score_distributions_are_read_at_the_score_positions():
 
     reading = read(JudgeAnswer(text, odds), "full", EPISODE, 5)
     assert seen == ["5", "4", "3", "2"]
-    assert reading.means == pytest.approx((0.5,) * 4) and reading.scores == (5, 4, 3, 2)
+    assert reading.means == pytest.approx((0.5,) * 4) and reading.emitted == (1, 0.75, 0.5, 0.25)
 
 
 def test_hidden_outcomes_cannot_reach_the_verifier():
