@@ -119,7 +119,9 @@ async def distill(
     return records, {f"memory/{name}": value for name, value in counts.items()}
 
 
-def make_record(trajectory: Trajectory, situation: str, memory: str, update: int, run: str, names: Set[str]) -> Record:
+def make_record(
+    trajectory: Trajectory, situation: str, memory: str, update: int, run: str, names: Set[str] | None = None
+) -> Record:
     """One accepted entry as a record with its real source observation, signature, origin and id. `names` are the
     environment's words for things, by default those of this episode."""
     names = entity_words([trajectory]) if names is None else names
