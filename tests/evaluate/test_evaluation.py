@@ -227,7 +227,7 @@ def test_an_unknown_mode_is_refused(tmp_path):
 def test_no_secret_and_no_address_is_written(tmp_path):
     config = settings(modes=("none",), seeds=(0,))
     config.memory.milvus.uri, config.memory.milvus.token = "http://secret-host:1", "secret-token"
-    config.memory.verifier.endpoint.url = "http://secret-host:2"
+    config.memory.verifier.engine.options["url"] = "http://secret-host:2"
     run(tmp_path, config)
     assert "secret" not in (tmp_path / "eval.json").read_text()
 

@@ -75,8 +75,8 @@ def outcome(run: Path) -> dict[str, object]:
     return {"metrics": metrics, "weights": (run / "model" / "model.safetensors").read_bytes(), "bank": journal}
 
 
-def start(root: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "mh_train.cli", "grpo", *overrides(root, "learn.checkpoint.every=1")]
+def start(root: Path, *more: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "mh_train.cli", "grpo", *overrides(root, "learn.checkpoint.every=1", *more)]
     return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.DEVNULL)
 
 
@@ -116,7 +116,7 @@ def test_the_last_word_of_a_failed_stage_is_a_sentence(tmp_path):
 def test_ctrl_c_keeps_finished_updates(trained, tmp_path):
     run = tmp_path / "toy"
     shutil.copytree(trained / "sft", run / "sft")
-    process = start(tmp_path)
+    process = start(tmp_path, "learn.updates=1000")
     while not read_metrics(run / "metrics.jsonl"):
         assert process.poll() is None
         time.sleep(0.01)
