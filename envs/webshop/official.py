@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -103,8 +104,8 @@ class JsonFile:
                     if self.tick:
                         self.tick(raw.tell(), self.size)
                     yield chunk
-            except EOFError as error:
-                raise self._broken("the gzip stream breaks off") from error
+            except (EOFError, OSError, zlib.error, UnicodeDecodeError) as error:
+                raise self._broken(str(error)) from error
 
 
 class _Watched(io.RawIOBase):

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from envs.base import EnvDataError
 from envs.webshop import files
 from envs.webshop.analyzer import analyze
 from envs.webshop.catalog import Product, clean
@@ -59,7 +60,13 @@ def write_parts(
             break
         products = []
         for item in batch:
-            product, unreadable = clean(item, table.get(item["asin"]), instructions.get(item["asin"], ()))
+            try:
+                product, unreadable = clean(item, table.get(item["asin"]), instructions.get(item["asin"], ()))
+            except KeyError as error:
+                raise EnvDataError(
+                    f"Product {item['asin']} has no {error} in {items.path} or the instructions: are these the "
+                    "official files?"
+                ) from error
             read.counts["unreadable_prices"] += unreadable
             products.append(product)
         if not (folder / f"{number:06}.npz").is_file():

@@ -105,11 +105,23 @@ def test_files_that_break_off_are_named(tmp_path, kept):
     assert not (tmp_path / "store").exists()
 
 
-def test_a_broken_gzip_stream_and_a_missing_file_are_named(tmp_path):
+def test_a_product_that_lacks_something_is_named(tmp_path):
+    incomplete = {key: value for key, value in ITEMS[1].items() if key != "query"}
+    with pytest.raises(EnvDataError, match=r"Product B000000002 has no 'query' in .*items\.json"):
+        build_store(*write_files(tmp_path, [ITEMS[0], incomplete]), out=tmp_path / "store", nouns="words")
+
+
+def test_broken_bytes_and_a_missing_file_are_named(tmp_path):
     items, attributes, _ = write_files(tmp_path)
     packed = tmp_path / "items.gz"
     packed.write_bytes(gzip.compress(items.read_bytes())[:-20])
-    with pytest.raises(EnvDataError, match="gzip stream breaks off"):
+    with pytest.raises(EnvDataError, match="end-of-stream marker"):
+        build_store(packed, attributes, out=tmp_path / "store", nouns="words")
+    packed.write_bytes(gzip.compress(items.read_bytes())[:100] + bytes(100))
+    with pytest.raises(EnvDataError, match="is not the JSON that it should be"):
+        build_store(packed, attributes, out=tmp_path / "store", nouns="words")
+    packed.write_bytes(b'["\xff"]')
+    with pytest.raises(EnvDataError, match="can't decode byte"):
         build_store(packed, attributes, out=tmp_path / "store", nouns="words")
     with pytest.raises(EnvDataError, match="There is no file"):
         build_store(tmp_path / "none.json", attributes, out=tmp_path / "store", nouns="words")
