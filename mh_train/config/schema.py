@@ -303,7 +303,6 @@ class LearnConfig:
     minibatch_turns: int = 256
     token_budget: int = 16384  # packed tokens per micro-batch and rank
     train_reconstruct: bool = True
-    train_distill: bool = False
     importance: str = "none"  # none | token: truncated sampler/trainer ratio on every token
     importance_cap: float = 2.0
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
@@ -329,10 +328,6 @@ class EvalConfig:
     modes: list[str] = field(default_factory=lambda: ["memory", "none", "replay"])
     seeds: list[int] = field(default_factory=lambda: [0])
     temperature: float = 0.4
-    every: int = 0  # evaluate during training, updates; 0 = never
-    every_panel: str = "valid_seen"  # panel that chooses checkpoints; never the reported one
-    every_limit: int = 0
-    checkpoint: str = "last"  # last | best | a folder
     bank: str = ""  # snapshot folder; empty: the checkpoint's own
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from omegaconf import MISSING
 
-from mh_train.config.schema import RunConfig, Trigger, Use
+from mh_train.config.schema import Judging, RunConfig, Trigger, Use
 
 KNOWN = {
     "engine.name": ("transformers", "api", "scripted", "simulated"),
@@ -78,6 +78,8 @@ def _memory(config: RunConfig) -> Iterator[str]:
         yield f"memory.trigger=off never retrieves, so memory.use={memory.use.value} is idle; set memory.use=none."
     if memory.use is not Use.none and not memory.write and not memory.start_from:
         yield "memory.write=false with no memory.start_from leaves the bank empty for ever; give a snapshot folder."
+    if memory.verifier.source is Judging.engine:
+        yield "memory.verifier.source=engine is not built by the stages yet; choose policy or runtime_status."
     if memory.max_retrievals < 1:
         yield "memory.max_retrievals must be at least 1; use memory=none to train without memory."
     if config.reward.min_retrievals > config.reward.max_retrievals:
@@ -110,9 +112,7 @@ def _evaluation(config: RunConfig) -> Iterator[str]:
     evaluate = config.evaluate
     if not evaluate.panels:
         yield "evaluate.panels is empty; name at least one split, for example [valid_unseen]."
+    if config.memory.use is Use.external or "external" in evaluate.modes:
+        yield "memory.use and evaluate.modes cannot be external yet: no setting names the other reconstructor."
     if not evaluate.seeds:
         yield "evaluate.seeds is empty; give at least one seed."
-    if evaluate.checkpoint == "best" and evaluate.every == 0:
-        yield "evaluate.checkpoint=best needs evaluate.every > 0, so that there is something to choose by."
-    if evaluate.checkpoint == "best" and evaluate.every_panel in evaluate.panels and len(evaluate.panels) == 1:
-        yield "evaluate.every_panel chooses the checkpoint and is also the only reported panel; report another one."

@@ -33,13 +33,13 @@ class ReaderStats:
     rank_seconds: float = 0.0
 
     def metrics(self) -> dict[str, float]:
-        """`memory/...` numbers of everything asked so far."""
+        """numbers of everything asked so far."""
         asked = max(self.queries, 1)
         return {
             "memory/queries": float(self.queries),
             "memory/hit_rate": self.with_hits / asked,
-            "memory/embed_ms": 1000 * self.embed_seconds / asked,
-            "memory/rank_ms": 1000 * self.rank_seconds / asked,
+            "time/embed_ms": 1000 * self.embed_seconds / asked,
+            "time/rank_ms": 1000 * self.rank_seconds / asked,
         }
 
 

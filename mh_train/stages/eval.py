@@ -20,7 +20,7 @@ from mh_train.config import ConfigError, RunConfig
 from mh_train.evaluate.runner import Cell, Parts, evaluate, read_values
 from mh_train.evaluate.statistics import paired_bootstrap
 from mh_train.evaluate.table import terminal
-from mh_train.learn.checkpoint import latest, open_checkpoint
+from mh_train.learn.checkpoint import latest
 from mh_train.memory.embed import make_embedder
 from mh_train.memory.reader import BankReader
 from mh_train.memory.snapshot import load_view
@@ -85,11 +85,10 @@ async def evaluate_policy(config: RunConfig, model: Path, bank: Path | None, fol
 
 
 def bank_snapshot(config: RunConfig, folder: RunFolder) -> Path | None:
-    """The bank that evaluation reads: `evaluate.bank`, or that of the checkpoint `evaluate.checkpoint` names."""
+    """The bank that evaluation reads: `evaluate.bank`, or that of the last checkpoint."""
     if config.evaluate.bank:
         return Path(config.evaluate.bank)
-    chosen = config.evaluate.checkpoint
-    found = latest(folder.checkpoints) if chosen == "last" else open_checkpoint(Path(chosen))
+    found = latest(folder.checkpoints)
     snapshot = None if found is None else found.path / "bank"
     return snapshot if snapshot is not None and snapshot.is_dir() else None
 

@@ -92,6 +92,8 @@ async def one_update(run: Training, pool: EnvPool) -> dict[str, float]:
     for trajectory, advantage in zip(result.trajectories, advantages, strict=True):
         trajectory.advantage = advantage if isinstance(advantage, float) else fmean(advantage)
     values |= result.metrics
+    if reader is not None:
+        values |= reader.stats.metrics()
     if bank is not None:
         values |= await curate(
             bank, result.trajectories, policy.speaker, policy.engine, policy.prompts, config.memory, config.seed, update

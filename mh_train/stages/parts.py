@@ -93,8 +93,7 @@ def open_bank(config: RunConfig, folder: RunFolder, snapshot: Path | None) -> Ba
     embedder = make_embedder(memory.embedder)
     if snapshot is not None:
         return restore(snapshot, memory, embedder, folder.bank, config.name)
-    (folder.bank / "journal.jsonl").unlink(missing_ok=True)  # of an attempt that never reached a checkpoint
-    bank = Bank(memory, embedder, folder.bank, config.name)
+    bank = Bank(memory, embedder, folder.bank, config.name, keep=0)  # forget an attempt without a checkpoint
     if memory.start_from:
         start_from(Path(memory.start_from), bank)
     return bank
