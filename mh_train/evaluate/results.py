@@ -12,6 +12,7 @@ from typing import Any
 
 from mh_train.agent.reward import episode_numbers
 from mh_train.agent.types import Trajectory
+from mh_train.evaluate.effects import cohens_h, micro
 from mh_train.evaluate.statistics import TaskValues, benjamini_hochberg, holm, mean_std, paired_bootstrap, wilson
 
 Row = Mapping[str, Any]
@@ -52,8 +53,8 @@ def dropped_row(task_id: str, task_type: str) -> dict[str, Any]:
 def summarise(rows: Mapping[int, Sequence[Row]]) -> dict[str, Any]:
     """Summary of one (panel, mode) from its rows by seed (SPEC 7).
 
-    Success is given over episodes (`success`, with the Wilson interval over tasks), per task type, and as the mean over
-    types (`macro`); spreads are over seeds. `when_accepted` and `when_rejected` pool the episodes of all seeds that
+    Success is given over episodes (`success` with the Wilson interval over tasks, and again as `micro`), per task type,
+    and as the mean over types (`macro`); spreads are over seeds. `when_accepted` and `when_rejected` pool the episodes of all seeds that
     retrieved and used, or retrieved and never used, what came back.
     """
     seeds = sorted(rows)
@@ -67,6 +68,7 @@ def summarise(rows: Mapping[int, Sequence[Row]]) -> dict[str, Any]:
         "episodes": len(every),
         "dropped": sum(row["dropped"] for row in every),
         "success": {**success, "wilson": list(wilson(success["mean"], tasks))},
+        "micro": success,
         "macro": _spread([_mean(shares) for shares in zip(*by_type.values(), strict=True)]),
         "per_type": {
             kind: {**_spread(shares), "tasks": sum(row["type"] == kind for row in rows[seeds[0]])}
@@ -90,14 +92,15 @@ def task_values(rows: Mapping[int, Sequence[Row]], panel_hash: str, metric: str 
 def compare_modes(values: Mapping[str, Mapping[str, TaskValues]], metric: str, seed: int = 0) -> list[dict[str, Any]]:
     """The first mode of every panel against each of its others; p values corrected over all of these comparisons.
 
-    `values` is panel -> mode -> task values, modes in the order of the config.
+    `values` is panel -> mode -> task values in [0, 1], modes in the order of the config.
     """
     found = []
     for panel, modes in values.items():
         first, *others = modes
         for other in others:
             comparison = paired_bootstrap(modes[first], modes[other], seed)
-            found.append({"panel": panel, "a": first, "b": other, "metric": metric, **asdict(comparison)})
+            h = cohens_h(micro(modes[first].values), micro(modes[other].values))
+            found.append({"panel": panel, "a": first, "b": other, "metric": metric, **asdict(comparison), "cohens_h": h})
     p_values = [one["p_value"] for one in found]
     for one, fdr, family in zip(found, benjamini_hochberg(p_values), holm(p_values), strict=True):
         one.update(p_benjamini_hochberg=fdr, p_holm=family)
