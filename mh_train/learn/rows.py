@@ -42,14 +42,13 @@ def rows_from_trajectories(
     trajectories: Sequence[Trajectory],
     advantages: Sequence[float | Sequence[float]],
     train_reconstruct: bool = True,
-    train_distill: bool = False,
 ) -> list[Row]:
     """All trainable turns as rows, in order. `advantages` holds one value per trajectory (all its tokens carry it), or
     one value per turn where an estimator works on steps. Empty completions make no row (SPEC 3).
 
     Raises `ValueError` when the two lists do not fit each other or a turn lacks log-probs.
     """
-    kinds = {"act"} | ({"reconstruct"} if train_reconstruct else set()) | ({"distill"} if train_distill else set())
+    kinds = {"act", "reconstruct"} if train_reconstruct else {"act"}
     rows: list[Row] = []
     for trajectory, advantage in zip(trajectories, advantages, strict=True):
         values = [advantage] * len(trajectory.turns) if isinstance(advantage, (int, float)) else advantage

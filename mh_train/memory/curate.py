@@ -45,7 +45,8 @@ async def curate(
 ) -> dict[str, float]:
     """Bring the bank from one update to the next; metrics `memory/...`.
 
-    `judge` answers verification and induction; by default the one that `memory.verifier.source` names.
+    `update` counts from 1. `judge` answers verification and induction; by default the one that
+    `memory.verifier.source` names.
     Raises `MemoryStoreError` when the journal cannot be written, `EngineError` when a model cannot answer."""
     started = time.perf_counter()
     judge = judge or make_judge(config.verifier, speaker, engine)
@@ -61,7 +62,7 @@ async def curate(
         if config.lifecycle.enabled:
             merged = consolidate(bank, new, config.lifecycle, config.admission, update)
             metrics |= {name: metrics.get(name, 0.0) + value for name, value in merged.items()}
-    if config.prune.every and (update + 1) % config.prune.every == 0:
+    if config.prune.every and update % config.prune.every == 0:
         metrics |= prune(bank, config.prune, update)
     if config.lifecycle.enabled:
         metrics |= retire(bank, config.lifecycle, update)

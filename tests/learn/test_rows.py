@@ -32,9 +32,8 @@ def test_every_trainable_turn_carries_the_trajectorys_advantage():
     assert rows[0] == Row((1, 2, 3), (4, 5), 0.7, (-0.5, -0.5), "t", "act")
 
 
-def test_reconstruct_and_distill_turns_are_a_choice():
-    kinds = [r.kind for r in rows_from_trajectories([EPISODE], [1.0], train_reconstruct=False, train_distill=True)]
-    assert kinds == ["act", "distill"]
+def test_reconstruct_turns_are_a_choice():
+    assert [r.kind for r in rows_from_trajectories([EPISODE], [1.0], train_reconstruct=False)] == ["act"]
 
 
 def test_an_estimator_may_give_one_advantage_per_turn():

@@ -92,11 +92,17 @@ def test_useless_records_are_pruned_on_schedule_and_pinned_ones_stay(tmp_path):
         record("good", id="good", usage=Usage(c_use=9, c_succ=3)),
         record("young", id="young", usage=Usage(c_use=2)),
     )
-    assert "memory/pruned" not in update(bank, [], number=0)
-    assert update(bank, [], number=1)["memory/pruned"] == 1
+    assert "memory/pruned" not in update(bank, [], number=1)
+    assert update(bank, [], number=2)["memory/pruned"] == 1
     assert bank.records["bad"].state == "archived"
     assert "utility 0.200 below 0.3 after 3 uses" in bank.records["bad"].reason
     assert {r.id for r in bank.view().records} == {"pinned", "new", "good", "young"}
+
+
+def test_by_default_pruning_falls_on_every_twentieth_update(tmp_path):
+    bank = open_bank(tmp_path, write=False)
+    fell_on = [number for number in range(1, 45) if "memory/pruned" in update(bank, [], number=number)]
+    assert fell_on == [20, 40]
 
 
 def test_the_budget_holds_and_the_weakest_then_oldest_go(tmp_path):
