@@ -16,26 +16,26 @@ from omegaconf import MISSING
 class Use(str, Enum):
     """What happens to retrieved records (`memory.use`)."""
 
-    reconstruct = "reconstruct"
-    replay = "replay"
-    none = "none"
-    external = "external"
+    reconstruct = "reconstruct"  # the policy rewrites them for its state, or rejects them
+    replay = "replay"  # they go into the act prompt as they are
+    none = "none"  # there is no memory
+    external = "external"  # another model rewrites them; its tokens are never trained
 
 
 class Trigger(str, Enum):
     """Who decides to retrieve (`memory.trigger`)."""
 
-    agentic = "agentic"
-    always = "always"
-    off = "off"
+    agentic = "agentic"  # the policy asks
+    always = "always"  # every step; the observation is the query
+    off = "off"  # nobody
 
 
 class Estimator(str, Enum):
     """Advantage estimators (`learn.estimator`)."""
 
-    grpo = "grpo"
-    rloo = "rloo"
-    dr_grpo = "dr_grpo"
+    grpo = "grpo"  # (R - mean) / std over the group
+    rloo = "rloo"  # R - mean of the others
+    dr_grpo = "dr_grpo"  # R - mean
 
 
 class Writer(str, Enum):
@@ -48,15 +48,15 @@ class Writer(str, Enum):
 class Outcome(str, Enum):
     """What usage counts as a success (`memory.outcome`)."""
 
-    environment = "environment"
+    environment = "environment"  # the benchmark's own success
     verifier = "verifier"  # no hidden label ever reaches the bank
 
 
 class Judging(str, Enum):
     """Who scores trajectories (`memory.verifier.source`)."""
 
-    off = "off"
-    policy = "policy"
+    off = "off"  # nobody
+    policy = "policy"  # the policy itself
     engine = "engine"  # another model, `memory.verifier.engine` (an OpenAI-compatible server: name=api)
     runtime_status = "runtime_status"  # no model: only what the agent saw
 
@@ -64,16 +64,16 @@ class Judging(str, Enum):
 class FlatGroups(str, Enum):
     """What groups without outcome spread contribute (`learn.flat_groups`)."""
 
-    keep = "keep"
-    drop = "drop"
-    outcome_only = "outcome_only"
+    keep = "keep"  # normalise whatever spread the format reward leaves (the paper)
+    drop = "drop"  # nothing
+    outcome_only = "outcome_only"  # nothing; every other advantage comes from the outcome alone
 
 
 @dataclass
 class EnvConfig:
     name: str = MISSING  # registered environment
     options: dict[str, Any] = field(default_factory=dict)  # passed to the environment class
-    train_split: str = "train"
+    train_split: str = "train"  # split whose tasks are trained on
     horizon: int = 50  # environment steps per episode
     history: int = 3  # w: (observation, action) pairs in the prompt
     prompt_tokens: int = 2048  # longest prompt; longer ones are shortened and counted
@@ -91,30 +91,30 @@ class DataConfig:
 
 @dataclass
 class TinyConfig:
-    hidden: int = 128
-    layers: int = 2
-    heads: int = 4
-    intermediate: int = 256
-    context: int = 2048
+    hidden: int = 128  # width
+    layers: int = 2  # transformer layers
+    heads: int = 4  # attention heads
+    intermediate: int = 256  # width of the feed-forward layer
+    context: int = 2048  # longest prompt + completion, in tokens
     phrases: list[str] = field(default_factory=list)  # word sequences that become one token
 
 
 @dataclass
 class LoraConfig:
-    enabled: bool = False
-    r: int = 16
-    alpha: int = 32
-    dropout: float = 0.0
+    enabled: bool = False  # train an adapter instead of all weights
+    r: int = 16  # rank
+    alpha: int = 32  # scale: the adapter is multiplied by alpha / r
+    dropout: float = 0.0  # on the adapter's input
     target_modules: list[str] = field(
         default_factory=lambda: ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
-    )
+    )  # layers that get an adapter
 
 
 @dataclass
 class ModelConfig:
     path: str = MISSING  # HF folder or hub id; "tiny" builds the small policy from `tiny`
-    dtype: str = "bfloat16"
-    gradient_checkpointing: bool = False
+    dtype: str = "bfloat16"  # float32 | bfloat16 | float16
+    gradient_checkpointing: bool = False  # less memory for about a third more compute
     tiny: TinyConfig = field(default_factory=TinyConfig)
     lora: LoraConfig = field(default_factory=LoraConfig)
 
@@ -124,12 +124,13 @@ class EngineConfig:
     name: str = "transformers"  # transformers | api | scripted | simulated
     max_batch: int = 128  # sequences decoded together
     fixed_order: bool = True  # wait for every live episode before a batch, so that runs repeat bit for bit
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)  # passed to the engine
 
 
 @dataclass
 class PromptConfig:
     preset: str = "full"  # full | compact
+    # what stands in for guidance when memory was asked and nothing came of it
     self_reasoning: str = "No stored memory applies here; rely on the observation and your own reasoning."
 
 
@@ -137,28 +138,28 @@ class PromptConfig:
 class RolloutConfig:
     tasks: int = 16  # tasks per update
     group: int = 8  # G: trajectories per task
-    temperature: float = 1.0
-    top_p: float = 1.0
-    top_k: int = 0
+    temperature: float = 1.0  # of sampling in training
+    top_p: float = 1.0  # must be 1 in training
+    top_k: int = 0  # must be 0 (off) in training
     retries: int = 2  # fresh attempts of an episode whose environment failed, then its group is dropped
     concurrency: int = 0  # episodes at once; 0 = all
 
 
 @dataclass
 class RewardConfig:
-    success: float = 10.0
-    format_weight: float = 0.1
-    min_retrievals: int = 1
-    max_retrievals: int = 5
-    english: bool = True
+    success: float = 10.0  # outcome reward of a won episode
+    format_weight: float = 0.1  # weight of the format reward, which lies in [0, 1]
+    min_retrievals: int = 1  # fewer lose the retrieval mark of the format reward
+    max_retrievals: int = 5  # more lose it
+    english: bool = True  # give the format mark for text in Latin script
 
 
 @dataclass
 class EmbedderConfig:
     name: str = "wordllama"  # bge_m3 | sentence_transformers | wordllama | hashing
     path: str = ""  # folder or hub id where the embedder needs one
-    device: str = "cpu"
-    batch: int = 64
+    device: str = "cpu"  # cpu | cuda
+    batch: int = 64  # texts embedded together
     dim: int = 256  # only for `hashing`
 
 
@@ -166,8 +167,8 @@ class EmbedderConfig:
 class DistillConfig:
     fraction: float = 0.5  # share of trajectories kept, balanced between success and failure
     per_trajectory: int = 1  # num_memories
-    temperature: float = 0.6
-    max_tokens: int = 512
+    temperature: float = 0.6  # of the distillation's sampling
+    max_tokens: int = 512  # longest answer
     prompt_tokens: int = 12288  # longer trajectories keep their head and tail
     min_steps: int = 1  # shorter trajectories are not distilled
 
@@ -189,15 +190,15 @@ class PruneConfig:
 
 @dataclass
 class MilvusConfig:
-    enabled: bool = True
+    enabled: bool = True  # mirror the bank in Milvus
     uri: str = ""  # empty: Milvus Lite inside the run folder; else http://host:19530
-    token: str = ""
-    collection: str = "memories"
+    token: str = ""  # of the server, when it wants one
+    collection: str = "memories"  # name of the collection
 
 
 @dataclass
 class VerifierConfig:
-    source: Judging = Judging.off
+    source: Judging = Judging.off  # who scores trajectories
     scale: int = 5  # G: score tokens 1..G
     weights: list[float] = field(default_factory=lambda: [1.0, 1.0, 1.0, 1.0])  # w_j of the criteria, normalised
     views: int = 3  # most views of one trajectory; 1 = never verified again
@@ -207,7 +208,7 @@ class VerifierConfig:
     alpha: float = 0.5  # share of boundary proximity in u
     repeat_above: float = 0.55  # eta_verify: verify again above this u
     mask_status: bool = False  # hide the runtime status from the verifier
-    max_tokens: int = 768
+    max_tokens: int = 768  # longest verdict
     prompt_tokens: int = 12288  # longer trajectories keep their head and tail
     engine: EngineConfig = field(default_factory=lambda: EngineConfig(name="api"))  # of source=engine
     model_path: str = ""  # of source=engine with a local engine: HF folder or hub id
@@ -253,11 +254,11 @@ class LifecycleConfig:
 
 @dataclass
 class MemoryConfig:
-    use: Use = Use.reconstruct
-    trigger: Trigger = Trigger.agentic
-    k: int = 3
-    max_retrievals: int = 5
-    retrieval_costs_step: bool = False
+    use: Use = Use.reconstruct  # what becomes of retrieved records
+    trigger: Trigger = Trigger.agentic  # who decides to retrieve
+    k: int = 3  # records per retrieval
+    max_retrievals: int = 5  # per episode; past it, prompts no longer offer memory
+    retrieval_costs_step: bool = False  # a retrieval uses up a step of the horizon
     dropout: float = 0.0  # share of training groups that meet an empty bank
     exclude_same_task: bool = False  # in training, hide records distilled from the very task
     hybrid: bool = False  # rank by BM25 + cosine instead of cosine alone
@@ -269,8 +270,8 @@ class MemoryConfig:
     distill: DistillConfig = field(default_factory=DistillConfig)
     dedup: DedupConfig = field(default_factory=DedupConfig)
     prune: PruneConfig = field(default_factory=PruneConfig)
-    writer: Writer = Writer.distill
-    outcome: Outcome = Outcome.environment
+    writer: Writer = Writer.distill  # who words new memories
+    outcome: Outcome = Outcome.environment  # what usage counts as a success
     noise: float = 0.0  # share of verifier labels corrupted before admission (robustness study)
     verifier: VerifierConfig = field(default_factory=VerifierConfig)
     admission: AdmissionConfig = field(default_factory=AdmissionConfig)
@@ -282,67 +283,68 @@ class MemoryConfig:
 @dataclass
 class CheckpointConfig:
     every: int = 10  # updates
-    keep_last: int = 2
+    keep_last: int = 2  # newest checkpoints kept
     keep_every: int = 0  # also keep every n-th; 0 = none
 
 
 @dataclass
 class LearnConfig:
-    updates: int = 200
-    estimator: Estimator = Estimator.grpo
-    flat_groups: FlatGroups = FlatGroups.keep
-    lr: float = 1e-6
-    betas: list[float] = field(default_factory=lambda: [0.9, 0.999])
-    weight_decay: float = 0.0
-    clip_low: float = 0.2
-    clip_high: float = 0.2
+    updates: int = 200  # GRPO updates of the run
+    estimator: Estimator = Estimator.grpo  # how rewards become advantages
+    flat_groups: FlatGroups = FlatGroups.keep  # what groups without outcome spread contribute
+    lr: float = 1e-6  # AdamW's, constant
+    betas: list[float] = field(default_factory=lambda: [0.9, 0.999])  # AdamW's
+    weight_decay: float = 0.0  # AdamW's
+    clip_low: float = 0.2  # epsilon below 1
+    clip_high: float = 0.2  # epsilon above 1; larger than clip_low is clip-higher
     dual_clip: float = 0.0  # c > 1 bounds the loss of negative advantages; 0 = off
     kl: float = 0.01  # beta of the k3 KL to the frozen start policy; 0 drops the reference pass
     entropy: float = 0.0  # bonus weight
-    grad_clip: float = 1.0
-    minibatch_turns: int = 256
+    grad_clip: float = 1.0  # largest gradient norm
+    minibatch_turns: int = 256  # turn rows per optimizer step
     token_budget: int = 16384  # packed tokens per micro-batch and rank
-    train_reconstruct: bool = True
+    train_reconstruct: bool = True  # reconstruct turns get gradients
     importance: str = "none"  # none | token: truncated sampler/trainer ratio on every token
-    importance_cap: float = 2.0
+    importance_cap: float = 2.0  # largest ratio of `importance`
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
 
 
 @dataclass
 class SftConfig:
     data: str = ""  # JSONL of the `data` stage or of the user; empty: made from the environment's expert
-    trajectories: int = 200
-    summaries: int = 200
-    epochs: float = 2.0
-    lr: float = 1e-5
+    trajectories: int = 200  # expert episodes played
+    summaries: int = 200  # trajectory -> memory pairs
+    epochs: float = 2.0  # passes over the rows
+    lr: float = 1e-5  # AdamW's, cosine with warm-up
     batch: int = 2  # effective batch size
-    max_tokens: int = 8192
+    max_tokens: int = 8192  # longer rows are left out and counted
     reject_share: float = 0.2  # expert reconstructions that must answer <EMPTY>
     expert_noise: float = 0.0  # share of random expert actions
 
 
 @dataclass
 class EvalConfig:
-    panels: list[str] = field(default_factory=lambda: ["valid_seen", "valid_unseen"])
+    panels: list[str] = field(default_factory=lambda: ["valid_seen", "valid_unseen"])  # splits, one panel each
     limit: int = 0  # first n tasks of each panel; 0 = all
+    # how memory is used: memory | none | replay | empty | ...
     modes: list[str] = field(default_factory=lambda: ["memory", "none", "replay"])
-    seeds: list[int] = field(default_factory=lambda: [0])
-    temperature: float = 0.4
+    seeds: list[int] = field(default_factory=lambda: [0])  # one evaluation per seed
+    temperature: float = 0.4  # of sampling in evaluation
     bank: str = ""  # snapshot folder; empty: the checkpoint's own
 
 
 @dataclass
 class TrackConfig:
-    wandb: bool = False
-    wandb_project: str = "mh_train"
-    tensorboard: bool = False
+    wandb: bool = False  # log to Weights & Biases
+    wandb_project: str = "mh_train"  # its project
+    tensorboard: bool = False  # write TensorBoard files to the run folder
 
 
 @dataclass
 class RunConfig:
     name: str = "run"  # run folder is <root>/<name>
-    root: str = "runs"
-    seed: int = 0
+    root: str = "runs"  # folder of all runs
+    seed: int = 0  # of everything that is drawn
     threads: int = 0  # torch threads; 0 = torch's default
     env: EnvConfig = field(default_factory=EnvConfig)
     data: DataConfig = field(default_factory=DataConfig)
