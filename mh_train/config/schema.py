@@ -36,6 +36,8 @@ class Estimator(str, Enum):
     grpo = "grpo"  # (R - mean) / std over the group
     rloo = "rloo"  # R - mean of the others
     dr_grpo = "dr_grpo"  # R - mean
+    gigpo = "gigpo"  # GRPO plus the same among visits of one state
+    reinforce_pp = "reinforce_pp"  # (R - mean) / std over the whole update
 
 
 class Writer(str, Enum):
@@ -291,6 +293,8 @@ class CheckpointConfig:
 class LearnConfig:
     updates: int = 200  # GRPO updates of the run
     estimator: Estimator = Estimator.grpo  # how rewards become advantages
+    step_weight: float = 1.0  # gigpo: weight of the step-level part
+    step_discount: float = 0.95  # gigpo: gamma of the returns that visits of one state are compared by
     flat_groups: FlatGroups = FlatGroups.keep  # what groups without outcome spread contribute
     lr: float = 1e-6  # AdamW's, constant
     betas: list[float] = field(default_factory=lambda: [0.9, 0.999])  # AdamW's
@@ -318,6 +322,7 @@ class SftConfig:
     lr: float = 1e-5  # AdamW's, cosine with warm-up
     batch: int = 2  # effective batch size
     max_tokens: int = 8192  # longer rows are left out and counted
+    ask_share: float = 0.9  # expert episodes that ask memory; fewer leave asking for rewards to teach
     reject_share: float = 0.2  # expert reconstructions that must answer <EMPTY>
     expert_noise: float = 0.0  # share of random expert actions
 

@@ -54,8 +54,8 @@ def summarise(rows: Mapping[int, Sequence[Row]]) -> dict[str, Any]:
     """Summary of one (panel, mode) from its rows by seed (SPEC 7).
 
     Success is given over episodes (`success` with the Wilson interval over tasks, and again as `micro`), per task type,
-    and as the mean over types (`macro`); spreads are over seeds. `when_accepted` and `when_rejected` pool the episodes of all seeds that
-    retrieved and used, or retrieved and never used, what came back.
+    and as the mean over types (`macro`); spreads are over seeds. `when_accepted` and `when_rejected` pool the episodes
+    of all seeds that retrieved and used, or retrieved and never used, what came back.
     """
     seeds = sorted(rows)
     every = [row for seed in seeds for row in rows[seed]]

@@ -1,46 +1,16 @@
-"""Advantages from the rewards of a group: GRPO (MemHarness eq. 7), RLOO, Dr. GRPO (SPEC 3).
+"""Advantages of an update's trajectories: which groups count, and `learn.estimator` on them (SPEC 3).
 
-Why: statistics are taken over the G trajectories of a task, never over turn rows, so that long episodes do not weigh
-more. Invariant: the advantages of a group sum to zero; a group without spread gets zeros.
-A further estimator is one function in `ESTIMATORS`: (trajectories of one group, their rewards) -> one value per
-trajectory, or one sequence of per-turn values per trajectory.
+Why: what to do with groups that all won or all lost is the same question for every estimator (`learn.estimators`).
+Invariant: a group without spread, or one that `flat_groups` silences, gets zeros.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import fsum, sqrt
+from collections.abc import Sequence
 
 from mh_train.agent.types import Trajectory
 from mh_train.config.schema import FlatGroups, LearnConfig
-
-Advantage = float | Sequence[float]
-EPSILON = 1e-6
-
-
-def grpo(group: Sequence[Trajectory], rewards: Sequence[float]) -> list[Advantage]:
-    """A_i = (R_i - mean) / (std + 1e-6) with the population's standard deviation."""
-    centred = _centred(rewards)
-    std = sqrt(fsum(value * value for value in centred) / len(centred))
-    return [value / (std + EPSILON) for value in centred]
-
-
-def rloo(group: Sequence[Trajectory], rewards: Sequence[float]) -> list[Advantage]:
-    """A_i = R_i - mean of the other G - 1 rewards (arXiv 2402.14740); 0 in a group of one."""
-    others = len(rewards) - 1
-    return [value * len(rewards) / others if others else 0.0 for value in _centred(rewards)]
-
-
-def dr_grpo(group: Sequence[Trajectory], rewards: Sequence[float]) -> list[Advantage]:
-    """A_i = R_i - mean, without the division by the spread (arXiv 2503.20783)."""
-    return list(_centred(rewards))
-
-
-ESTIMATORS: dict[str, Callable[[Sequence[Trajectory], Sequence[float]], list[Advantage]]] = {
-    "grpo": grpo,
-    "rloo": rloo,
-    "dr_grpo": dr_grpo,
-}
+from mh_train.learn.estimators import BATCH_ESTIMATORS, ESTIMATORS, Advantage
 
 
 def compute_advantages(
@@ -49,30 +19,40 @@ def compute_advantages(
     """One advantage per trajectory (in input order) and metrics; groups are told apart by `Trajectory.group`.
 
     `flat_groups` rules groups whose outcomes are all equal: `keep` normalises whatever spread the format reward leaves
-    (the paper), `drop` gives them zeros, `outcome_only` takes every advantage from the outcome part alone.
+    (the paper), `drop` gives them zeros, `outcome_only` takes every advantage from the outcome part alone. Estimators
+    over the whole batch compare groups with each other, so that only `drop` silences a group there.
     """
     groups: dict[int, list[int]] = {}
     for index, trajectory in enumerate(trajectories):
         groups.setdefault(trajectory.group, []).append(index)
+    outcomes = [_outcome(trajectory) for trajectory in trajectories]
+    rewards = outcomes if config.flat_groups is FlatGroups.outcome_only else [t.reward for t in trajectories]
+    whole = BATCH_ESTIMATORS.get(config.estimator.value)
     advantages: list[Advantage] = [0.0] * len(trajectories)
+    counted: list[int] = []
     flat = zero = 0
     for members in groups.values():
-        group = [trajectories[index] for index in members]
-        outcomes = [_outcome(trajectory) for trajectory in group]
-        rewards = outcomes if config.flat_groups is FlatGroups.outcome_only else [t.reward for t in group]
-        no_outcome_spread = min(outcomes) == max(outcomes)
-        silent = min(rewards) == max(rewards) or (no_outcome_spread and config.flat_groups is FlatGroups.drop)
+        no_outcome_spread = _equal([outcomes[index] for index in members])
+        no_spread = whole is None and _equal([rewards[index] for index in members])
+        silent = no_spread or (no_outcome_spread and config.flat_groups is FlatGroups.drop)
         flat, zero = flat + no_outcome_spread, zero + silent
-        if not silent:
-            for index, value in zip(members, ESTIMATORS[config.estimator.value](group, rewards), strict=True):
+        if silent:
+            continue
+        counted += members
+        if whole is None:
+            group, theirs = [trajectories[index] for index in members], [rewards[index] for index in members]
+            for index, value in zip(members, ESTIMATORS[config.estimator.value](group, theirs, config), strict=True):
                 advantages[index] = value
+    if whole is not None and counted:
+        values = whole([trajectories[index] for index in counted], [rewards[index] for index in counted], config)
+        for index, value in zip(counted, values, strict=True):
+            advantages[index] = value
     count = max(1, len(groups))
     return advantages, {"learn/frac_flat_groups": flat / count, "learn/frac_zero_std": zero / count}
 
 
-def _centred(rewards: Sequence[float]) -> list[float]:
-    mean = fsum(rewards) / len(rewards)
-    return [reward - mean for reward in rewards]
+def _equal(values: Sequence[float]) -> bool:
+    return min(values) == max(values)
 
 
 def _outcome(trajectory: Trajectory) -> float:

@@ -1,16 +1,14 @@
 """Advantages of groups of trajectories (SPEC 3)."""
 
 import math
-from itertools import pairwise
 from statistics import fmean, pstdev
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from mh_train.agent.types import Trajectory, Turn
+from mh_train.agent.types import Step, Trajectory, Turn
 from mh_train.config.schema import Estimator, FlatGroups, LearnConfig
-from mh_train.learn.advantage import ESTIMATORS, compute_advantages
+from mh_train.learn.advantage import compute_advantages
+from mh_train.learn.rows import rows_from_trajectories
 
 
 def group(
@@ -33,24 +31,6 @@ def test_grpo_uses_the_population_of_trajectories_not_of_turns():
     short, _ = compute_advantages(group(outcomes), LearnConfig())
     long_winners, _ = compute_advantages(group(outcomes, turns=40), LearnConfig())
     assert short == long_winners == pytest.approx(expected)
-
-
-def test_rloo_compares_with_the_others_and_dr_grpo_does_not_divide():
-    rewards = [3.0, 1.0, 2.0, 10.0]
-    others = [(sum(rewards) - reward) / 3 for reward in rewards]
-    members = group(rewards)
-    assert ESTIMATORS["rloo"](members, rewards) == pytest.approx([r - o for r, o in zip(rewards, others, strict=True)])
-    assert ESTIMATORS["dr_grpo"](members, rewards) == pytest.approx([r - 4.0 for r in rewards])
-    assert ESTIMATORS["rloo"](members[:1], [3.0]) == [0.0]
-
-
-@settings(deadline=None)
-@given(st.lists(st.floats(-20, 20), min_size=1, max_size=9), st.sampled_from(list(Estimator)))
-def test_advantages_of_a_group_sum_to_zero_and_keep_the_order(rewards: list[float], estimator: Estimator):
-    values = ESTIMATORS[estimator.value](group(rewards), rewards)
-    assert math.fsum(values) == pytest.approx(0, abs=1e-6)
-    ranked = sorted(range(len(rewards)), key=lambda i: rewards[i])
-    assert all(values[a] <= values[b] + 1e-9 for a, b in pairwise(ranked))
 
 
 def test_groups_do_not_mix_and_order_is_that_of_the_input():
@@ -87,3 +67,25 @@ def test_an_unscored_trajectory_is_an_error():
     members[1].reward_parts = {}
     with pytest.raises(ValueError, match="0-1 has no reward part 'outcome'"):
         compute_advantages(members, LearnConfig())
+
+
+def test_an_estimator_over_the_batch_compares_groups_and_only_drop_silences_one():
+    lost, mixed = group([0.0, 0.0], number=0), group([10.0, 0.0], number=1)
+    config = LearnConfig(estimator=Estimator.reinforce_pp, flat_groups=FlatGroups.outcome_only)
+    values, metrics = compute_advantages([*lost, *mixed], config)
+    std = pstdev([0.0, 0.0, 10.0, 0.0])
+    assert values == pytest.approx([-2.5 / std, -2.5 / std, 7.5 / std, -2.5 / std], rel=1e-5)
+    assert metrics == {"learn/frac_flat_groups": 0.5, "learn/frac_zero_std": 0.0}
+    config.flat_groups = FlatGroups.drop
+    values, _ = compute_advantages([*lost, *mixed], config)
+    assert values == pytest.approx([0.0, 0.0, 1.0, -1.0], abs=1e-5)
+
+
+def test_values_per_turn_go_to_the_rows_of_their_turns():
+    members = group([10.0, 0.0], turns=3)
+    for member in members:
+        member.steps = [Step("hall", ()), Step("desk", ())]
+        member.turns = [Turn("act", step, (1,), (2,), (-1.0,), "") for step in (0, 0, 1)]
+    values, _ = compute_advantages(members, LearnConfig(estimator=Estimator.gigpo))
+    rows = rows_from_trajectories(members, values)
+    assert [row.advantage for row in rows] == pytest.approx([2.0] * 3 + [-2.0] * 3, rel=1e-4)
