@@ -234,12 +234,12 @@ class ScoringConfig:
     guard: list[float] = field(default_factory=lambda: [0.45, 0.30, 0.25])  # r, q, p
     guard_risk: list[float] = field(default_factory=lambda: [0.15, 0.15, 0.25])  # cf, stale, ovr
     pool: int = 20  # candidates of each path before filtering
-    summaries: int = 2
-    guards: int = 2
+    summaries: int = 2  # summary records per retrieval, at most
+    guards: int = 2  # guard records per retrieval, at most
     min_relevance: float = 0.05  # hard filter
     min_confidence: float = 0.50  # hard filter
-    guard_relevance: float = 0.62  # eta_guard
-    guard_confidence: float = 0.70
+    guard_relevance: float = 0.62  # eta_guard: guards need this r ...
+    guard_confidence: float = 0.70  # ... and this c
 
 
 @dataclass
