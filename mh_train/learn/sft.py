@@ -19,7 +19,7 @@ import torch
 from datasets import Dataset
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from transformers import PreTrainedTokenizerBase, TrainerCallback
+from transformers import PreTrainedTokenizerBase, PrinterCallback, TrainerCallback
 from trl import SFTConfig as TrlConfig
 from trl import SFTTrainer
 
@@ -73,6 +73,9 @@ def train_sft(
             processing_class=tokenizer,
             callbacks=[_Report(progress, config.batch)] if progress else None,
         )
+        trainer.remove_callback(
+            PrinterCallback
+        )  # it prints dicts across the progress bar, which shows the same numbers
         try:
             result = trainer.train()
         finally:

@@ -30,7 +30,7 @@ def echo_examples(count: int) -> list[Example]:
     return [Example(prompt, (prompt[0], 1)) for prompt in prompts]
 
 
-def test_it_learns_reports_and_repeats_bit_for_bit(tokenizer):
+def test_it_learns_reports_and_repeats_bit_for_bit(tokenizer, capsys):
     examples = echo_examples(120)
     results, reports = [], []
     for _ in range(2):
@@ -41,6 +41,7 @@ def test_it_learns_reports_and_repeats_bit_for_bit(tokenizer):
     assert reports[0][2]["loss"] > 2 * metrics["sft/loss"]
     assert reports[-1][0] == reports[-1][1] == metrics["sft/steps"] == 45
     assert {"loss", "rows/s"} == set(reports[-1][2])
+    assert capsys.readouterr().out == ""
 
 
 def test_loss_is_the_completion_tokens_mean_and_prompts_carry_none(tokenizer):

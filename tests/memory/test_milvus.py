@@ -1,5 +1,7 @@
 """The mirror against a real Milvus Lite."""
 
+import logging
+
 import pytest
 from memory_parts import EMBEDDER, add, record
 
@@ -57,6 +59,20 @@ def test_lite_holds_what_the_bank_holds_whatever_the_text(tmp_path):
         assert again.mirror.query({"id": "late"})[0]["content"] == "while the mirror is away"
     finally:
         again.close()
+
+
+def test_lites_missing_clock_is_no_error_message_and_other_failures_of_its_server_are(tmp_path, caplog):
+    open_mirrored(tmp_path).close()
+    assert [r for r in caplog.records if r.name == "grpc._server"] == []
+
+    def search():
+        raise NotImplementedError
+
+    try:
+        search()
+    except NotImplementedError:
+        logging.getLogger("grpc._server").exception("Exception calling application")
+    assert [r.name for r in caplog.records] == ["grpc._server"]
 
 
 def test_literals_cannot_end_early():
