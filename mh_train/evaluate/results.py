@@ -6,12 +6,13 @@ Invariants: everything here is a pure function of the rows; nothing depends on t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict
 from typing import Any
 
 from mh_train.agent.reward import episode_numbers
 from mh_train.agent.types import Trajectory
+from mh_train.evaluate.behaviour import asks, behaviour
 from mh_train.evaluate.effects import cohens_h, micro
 from mh_train.evaluate.statistics import TaskValues, benjamini_hochberg, holm, mean_std, paired_bootstrap, wilson
 
@@ -23,24 +24,17 @@ PER_EPISODE = (
 )
 
 
-def episode_row(trajectory: Trajectory) -> dict[str, Any]:
-    """What is kept of an episode: task, numbers, actions, retrievals; no durations, so equal runs give equal rows."""
+def episode_row(trajectory: Trajectory, things: Set[str] | None = None) -> dict[str, Any]:
+    """What is kept of an episode: task, numbers, actions, retrievals; no durations, so equal runs give equal rows.
+
+    `things` are the environment's words for things (by default those of this episode), see `behaviour.asks`."""
     return {
         "task": trajectory.task_id,
         "type": trajectory.task_type,
         "dropped": False,
         **episode_numbers(trajectory),
         "actions": [step.action for step in trajectory.steps],
-        "asked": [
-            {
-                "step": one.step,
-                "query": one.query,
-                "records": [hit.record_id for hit in one.hits],
-                "outcome": one.outcome,
-                "guidance": one.guidance,
-            }
-            for one in trajectory.retrievals
-        ],
+        "asked": asks(trajectory, things),
     }
 
 
@@ -75,6 +69,7 @@ def summarise(rows: Mapping[int, Sequence[Row]]) -> dict[str, Any]:
             for kind, shares in by_type.items()
         },
         **{name: _spread([_mean(row[name] for row in rows[seed]) for seed in seeds]) for name in PER_EPISODE},
+        "behaviour": behaviour([(row["success"], row["asked"]) for row in every]),
         "when_accepted": _conditional([row for row in every if row["accepted"] > 0]),
         "when_rejected": _conditional([row for row in every if row["retrievals"] > 0 and row["accepted"] == 0]),
     }
@@ -100,7 +95,9 @@ def compare_modes(values: Mapping[str, Mapping[str, TaskValues]], metric: str, s
         for other in others:
             comparison = paired_bootstrap(modes[first], modes[other], seed)
             h = cohens_h(micro(modes[first].values), micro(modes[other].values))
-            found.append({"panel": panel, "a": first, "b": other, "metric": metric, **asdict(comparison), "cohens_h": h})
+            found.append(
+                {"panel": panel, "a": first, "b": other, "metric": metric, **asdict(comparison), "cohens_h": h}
+            )
     p_values = [one["p_value"] for one in found]
     for one, fdr, family in zip(found, benjamini_hochberg(p_values), holm(p_values), strict=True):
         one.update(p_benjamini_hochberg=fdr, p_holm=family)

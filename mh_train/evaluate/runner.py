@@ -24,12 +24,15 @@ from mh_train.evaluate.modes import Mode, mode_of
 from mh_train.evaluate.results import Row, compare_modes, dropped_row, episode_row, summarise, task_values
 from mh_train.evaluate.statistics import EvaluationError, TaskValues
 from mh_train.files import write_atomic, write_jsonl
+from mh_train.memory.signature import entity_words
 from mh_train.rollout.panels import Panel
 from mh_train.rollout.play import RolloutResult, Voice, play
 from mh_train.rollout.rules import evaluation_rules
 
 EVAL_FILE = "eval.json"
 LATENCY_FILE = "latency.jsonl"
+FORMAT = 2
+"""Of a cell's rows; cells of another format are played again."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,8 @@ async def evaluate(
     rows: dict[str, dict[str, dict[int, list[Row]]]] = {panel.name: {} for panel in panels}
     for cell in [Cell(mode, panel, seed) for panel in panels for seed in config.evaluate.seeds for mode in modes]:
         path = folder / "cells" / cell.file
-        head = {**_how(cell.mode), "panel": cell.panel.hash, "seed": cell.seed, "digest": _digest(known)}
+        head = {"format": FORMAT, **_how(cell.mode), "panel": cell.panel.hash, "seed": cell.seed}
+        head["digest"] = _digest(known)
         found = _finished(path, head)
         if found is None:
             played = await _play(config, cell, parts)
@@ -131,7 +135,8 @@ async def _play(config: RunConfig, cell: Cell, parts: Parts) -> RolloutResult:
 
 
 def _rows(cell: Cell, played: RolloutResult) -> list[Row]:
-    rows = {trajectory.task_id: episode_row(trajectory) for trajectory in played.trajectories}
+    things = entity_words(played.trajectories)
+    rows = {trajectory.task_id: episode_row(trajectory, things) for trajectory in played.trajectories}
     return [rows.get(task.id) or dropped_row(task.id, task.type) for task in cell.panel.tasks]
 
 

@@ -52,7 +52,12 @@ def entity_words(trajectories: Sequence[Trajectory]) -> frozenset[str]:
         texts[trajectory.goal] = None
         for step in trajectory.steps:
             texts.update(dict.fromkeys([step.action, *step.admissible, *_NUMBERED.findall(step.observation)]))
-    return frozenset(_things(words(" ".join(texts))))
+    return things_in(" ".join(texts))
+
+
+def things_in(text: str) -> frozenset[str]:
+    """The words of a text that can name things: singular, without verbs and function words."""
+    return frozenset(_things(words(text)))
 
 
 def signature(

@@ -20,6 +20,7 @@ from accelerate import Accelerator
 
 from envs.pool import EnvPool
 from mh_train.config import RunConfig
+from mh_train.evaluate.behaviour import training_metrics
 from mh_train.learn.advantage import compute_advantages
 from mh_train.learn.checkpoint import latest, restore, save
 from mh_train.learn.export import ModelCard, export_model
@@ -91,7 +92,7 @@ async def one_update(run: Training, pool: EnvPool) -> dict[str, float]:
     advantages, values = compute_advantages(result.trajectories, config.learn)
     for trajectory, advantage in zip(result.trajectories, advantages, strict=True):
         trajectory.advantage = advantage if isinstance(advantage, float) else fmean(advantage)
-    values |= result.metrics
+    values |= result.metrics | training_metrics(result.trajectories)
     if reader is not None:
         values |= reader.stats.metrics()
     if bank is not None:
