@@ -34,7 +34,6 @@ from mh_train.rollout.sft_rows import SftRow, sft_row
 
 MIX = {"reconstruct": 0.6, "replay": 0.2, "none": 0.2}
 """Use modes of the second pass when the run reconstructs; a run with another mode gets that one only."""
-ASK = 0.9  # share of episodes that ask memory
 ASK_AT_START = 0.7  # share of these that ask at step 0; the others at a random step of the first third
 NOTHING_FOUND = 0.1  # share of questions that an empty memory answers
 CONCURRENCY = 64  # episodes at once: as many environments are made
@@ -143,7 +142,7 @@ class _Teacher:
         key = noise_key(self.config.seed, spec.id)
         rng = random.Random(key)
         later = rng.randint(1, max(1, spec.horizon // 3))
-        ask_at = (0 if rng.random() < ASK_AT_START else later) if rng.random() < ASK else None
+        ask_at = (0 if rng.random() < ASK_AT_START else later) if rng.random() < self.config.sft.ask_share else None
         speaker = self.speakers[spec.id] = ExpertSpeaker(self._expert(key), self.prompts.codec, rng, ask_at, noise)
         return speaker
 
