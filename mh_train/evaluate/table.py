@@ -7,9 +7,12 @@ Invariant: only formats what `eval.json` holds; computes nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Group
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 
 RESULT_HEAD = (
@@ -26,6 +29,10 @@ RESULT_HEAD = (
     "malformed",
 )
 COMPARISON_HEAD = ("panel", "comparison", "difference", "95 %", "p", "p (BH)", "p (Holm)")
+KEYS = 2
+"""Columns that name a row, in both tables."""
+WIDEST = 1000
+"""More columns than any table has: what a block is measured against."""
 
 
 def result_rows(result: Mapping[str, Any]) -> list[tuple[str, ...]]:
@@ -69,20 +76,46 @@ def markdown(result: Mapping[str, Any]) -> str:
 
 
 def terminal(result: Mapping[str, Any]) -> Group:
-    """Both tables for `rich.print`."""
-    tables = [_table("Results", RESULT_HEAD, result_rows(result))]
+    """Both tables for `rich.print`, in as many blocks of columns as the terminal's width asks for."""
+    tables = [Blocks("Results", RESULT_HEAD, result_rows(result))]
     if result["comparisons"]:
-        tables.append(_table("Paired bootstrap over tasks", COMPARISON_HEAD, comparison_rows(result)))
+        tables.append(Blocks("Paired bootstrap over tasks", COMPARISON_HEAD, comparison_rows(result)))
     return Group(*tables)
 
 
-def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    table = Table(title=title, title_justify="left")
-    for name in head:
-        table.add_column(name, justify="left" if name in ("panel", "mode", "comparison") else "right")
-    for row in rows:
-        table.add_row(*row)
-    return table
+@dataclass(frozen=True)
+class Blocks:
+    """A table that is never squeezed: columns that do not fit beside each other follow below, each block with the two
+    columns that name its rows."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """One table per block."""
+        first = KEYS
+        while first < len(self.head):
+            last = first + 1
+            while last < len(self.head) and self._fits(console, options, first, last + 1):
+                last += 1
+            yield self._block(first, last)
+            first = last
+
+    def _fits(self, console: Console, options: ConsoleOptions, first: int, last: int) -> bool:
+        wanted = Measurement.get(console, options.update(max_width=WIDEST), self._block(first, last)).maximum
+        return wanted <= options.max_width
+
+    def _block(self, first: int, last: int) -> Table:
+        """The key columns and columns `first` to `last`; on a very narrow terminal only the keys are folded."""
+        table = Table(title=self.title if first == KEYS else None, title_justify="left", box=SIMPLE_HEAD)
+        for name in self.head[:KEYS]:
+            table.add_column(name, overflow="fold")
+        for name in self.head[first:last]:
+            table.add_column(name, justify="right", no_wrap=True)
+        for row in self.rows:
+            table.add_row(*row[:KEYS], *row[first:last])
+        return table
 
 
 def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -247,7 +247,7 @@ def test_the_tables_show_every_mode_and_comparison(finished):
     assert len(result_rows(result)) == 8 and len(comparison_rows(result)) == 6
     text = markdown(result)
     assert text.count("\n| valid_unseen ") == 7 and "memory - replay" in text and " ± " in text
-    assert [table.row_count for table in terminal(result).renderables] == [8, 6]
+    assert [len(table.rows) for table in terminal(result).renderables] == [8, 6]
 
 
 def test_a_single_mode_and_seed_has_no_spread_and_no_comparison(tmp_path):
