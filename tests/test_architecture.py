@@ -11,10 +11,10 @@ ROOT = Path(__file__).resolve().parents[1]
 MAY_IMPORT = {
     "config": set(),
     "agent": {"engine.base", "config.schema"},
-    "engine": {"config.schema"},
+    "engine": {"config.schema", "plugins"},
     "memory": {"agent", "engine.base", "config.schema", "files"},
     "rollout": {"agent", "engine.base", "memory", "envs", "config.schema", "files"},
-    "learn": {"agent", "config.schema", "files"},
+    "learn": {"agent", "config.schema", "files", "plugins"},
     "evaluate": {"agent", "rollout", "memory", "envs", "engine.base", "config.schema", "files"},
     "run": {"config", "files"},
     "report": {"config", "run", "files"},

@@ -123,7 +123,7 @@ class ModelConfig:
 
 @dataclass
 class EngineConfig:
-    name: str = "transformers"  # transformers | api | scripted | simulated
+    name: str = "transformers"  # transformers | api | scripted | simulated | "module:Class" of yours
     max_batch: int = 128  # sequences decoded together
     fixed_order: bool = True  # wait for every live episode before a batch, so that runs repeat bit for bit
     options: dict[str, Any] = field(default_factory=dict)  # passed to the engine
@@ -293,6 +293,7 @@ class CheckpointConfig:
 class LearnConfig:
     updates: int = 200  # GRPO updates of the run
     estimator: Estimator = Estimator.grpo  # how rewards become advantages
+    estimator_function: str = ""  # "module:function" of an estimator of yours, used instead of `estimator`
     step_weight: float = 1.0  # gigpo: weight of the step-level part
     step_discount: float = 0.95  # gigpo: gamma of the returns that visits of one state are compared by
     flat_groups: FlatGroups = FlatGroups.keep  # what groups without outcome spread contribute
@@ -336,6 +337,21 @@ class EvalConfig:
     seeds: list[int] = field(default_factory=lambda: [0])  # one evaluation per seed
     temperature: float = 0.4  # of sampling in evaluation
     bank: str = ""  # snapshot folder; empty: the checkpoint's own
+    bank_env: str = ""  # environment whose records `bank` is asked for; empty: the run's own
+
+
+@dataclass
+class StreamConfig:
+    methods: list[str] = field(  # files of configs/memory, side by side; differences are against the last one
+        default_factory=lambda: ["none", "append_only", "verifier_only", "memguard"]
+    )
+    shared: list[str] = field(default_factory=list)  # settings that all methods share, such as memory.k=3
+    noise: list[float] = field(default_factory=lambda: [0.0])  # memory.noise of each method with a bank
+    tasks: int = 150  # tasks of a stream, drawn from env.train_split by its seed
+    seeds: list[int] = field(default_factory=lambda: [0, 1, 2, 3, 4])  # one stream of every method per seed
+    error: float = 0.1  # engine=scripted: share of steps in which the agent errs
+    fooled: float = 0.15  # engine=scripted: share of verifier readings that misjudge the episode
+    slip: float = 0.1  # engine=scripted: share of lessons that the writer mistakes
 
 
 @dataclass
@@ -362,4 +378,5 @@ class RunConfig:
     sft: SftConfig = field(default_factory=SftConfig)
     learn: LearnConfig = field(default_factory=LearnConfig)
     evaluate: EvalConfig = field(default_factory=EvalConfig)
+    stream: StreamConfig = field(default_factory=StreamConfig)
     track: TrackConfig = field(default_factory=TrackConfig)

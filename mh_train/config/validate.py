@@ -42,7 +42,8 @@ def lookup(config: RunConfig, key: str) -> object:
 
 def _ranges(config: RunConfig) -> Iterator[str]:
     for key, allowed in KNOWN.items():
-        if lookup(config, key) not in allowed:
+        own = key == "engine.name" and ":" in config.engine.name  # "module:Class"
+        if lookup(config, key) not in allowed and not own:
             yield f"{key}={lookup(config, key)} is unknown; choose one of {', '.join(allowed)}."
     for key in POSITIVE.split():
         if not lookup(config, key) > 0:  # type: ignore[operator]

@@ -10,14 +10,19 @@ from typing import Any
 
 from mh_train.config.schema import EngineConfig
 from mh_train.engine.base import Engine
+from mh_train.plugins import load_named
 
 
 def make_engine(config: EngineConfig, model: Any = None, tokenizer: Any = None) -> Engine:
     """The engine that `config.name` names.
 
     `transformers` needs `model` and `tokenizer`; `api` takes the options of `ApiEngine` and the tokenizer; `scripted`
-    the option `policy` ("module:function"); `simulated` the fields of `Latency`. Raises `ValueError` for another name.
+    the option `policy` ("module:function"); `simulated` the fields of `Latency`. "module:Class" is a class of yours,
+    made with (config, model, tokenizer). Raises `ValueError` for another name.
     """
+    if ":" in config.name:
+        engine: Engine = load_named(config.name, "engine.name")(config, model, tokenizer)
+        return engine
     options = dict(config.options)
     match config.name:
         case "transformers":
@@ -26,7 +31,7 @@ def make_engine(config: EngineConfig, model: Any = None, tokenizer: Any = None) 
             from mh_train.engine.transformers import TransformersEngine
 
             codec = HFCodec(tokenizer, end_ids(model))
-            engine: Engine = TransformersEngine(model, codec, config.max_batch, config.fixed_order, **options)
+            engine = TransformersEngine(model, codec, config.max_batch, config.fixed_order, **options)
         case "scripted":
             from mh_train.engine.scripted import ScriptedEngine
 

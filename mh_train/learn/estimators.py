@@ -3,9 +3,9 @@
 Why: the baselines of both papers differ from the method in nothing but this function.
 Invariants: an estimator sees trajectories and rewards, never token ids; statistics are over trajectories (GiGPO's step
 part: over visits of a state), never over turn rows, so that long episodes do not weigh more.
-A further estimator is one function in `ESTIMATORS` (one group at a time) or `BATCH_ESTIMATORS` (all groups together),
-and one value of `config.schema.Estimator`: (trajectories, their rewards, config) -> one value per trajectory, or one
-sequence of per-turn values per trajectory.
+A further estimator is one function: (trajectories of a group, their rewards, config) -> one value per trajectory, or
+one sequence of per-turn values per trajectory. Runs name it by `learn.estimator_function`; here it would be in
+`ESTIMATORS` (one group at a time) or `BATCH_ESTIMATORS` (all groups together) and in `config.schema.Estimator`.
 """
 
 from __future__ import annotations

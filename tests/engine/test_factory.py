@@ -49,3 +49,19 @@ def test_settings_reach_the_engine(model: Any, tokenizer: Any) -> None:
 def test_an_unknown_name() -> None:
     with pytest.raises(ValueError, match=r"engine\.name=vlm is unknown; choose transformers"):
         make_engine(EngineConfig(name="vlm"))
+
+
+class Named(ScriptedEngine):
+    """An engine as a package of somebody else would bring it."""
+
+    def __init__(self, config: EngineConfig, model: Any, tokenizer: Any) -> None:
+        super().__init__(look_policy)
+        self.given = (config, model, tokenizer)
+
+
+def test_an_engine_of_ones_own_is_a_class_by_name(model: Any, tokenizer: Any) -> None:
+    config = EngineConfig(name=f"{__name__}:Named")
+    engine = make_engine(config, model, tokenizer)
+    assert isinstance(engine, Named) and engine.given == (config, model, tokenizer)
+    with pytest.raises(ValueError, match=r"engine\.name=nowhere:Engine cannot be imported"):
+        make_engine(EngineConfig(name="nowhere:Engine"))

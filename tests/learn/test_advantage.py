@@ -89,3 +89,16 @@ def test_values_per_turn_go_to_the_rows_of_their_turns():
     values, _ = compute_advantages(members, LearnConfig(estimator=Estimator.gigpo))
     rows = rows_from_trajectories(members, values)
     assert [row.advantage for row in rows] == pytest.approx([2.0] * 3 + [-2.0] * 3, rel=1e-4)
+
+
+def second_best(group, rewards, config):
+    """A_i = R_i minus the second best reward of the group."""
+    return [reward - sorted(rewards)[-2] for reward in rewards]
+
+
+def test_an_estimator_of_ones_own_is_a_function_by_name():
+    config = LearnConfig(estimator_function=f"{__name__}:second_best")
+    values, _ = compute_advantages(group([10.0, 0.0, 4.0]), config)
+    assert values == pytest.approx([6.0, -4.0, 0.0])
+    with pytest.raises(ValueError, match=r"learn\.estimator_function=nowhere:f cannot be imported"):
+        compute_advantages(group([10.0, 0.0]), LearnConfig(estimator_function="nowhere:f"))
