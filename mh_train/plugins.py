@@ -17,5 +17,5 @@ def load_named(target: str, setting: str) -> Any:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(
-            f"{setting}={target} cannot be imported ({error}); give module:name of something installed, or set PYTHONPATH."
+            f"{setting}={target} cannot be imported ({error}); install its package or set PYTHONPATH."
         ) from error

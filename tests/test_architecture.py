@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 MAY_IMPORT = {
-    "config": set(),
+    "config": {"files"},
     "agent": {"engine.base", "config.schema"},
     "engine": {"config.schema", "plugins"},
     "memory": {"agent", "engine.base", "config.schema", "files"},
