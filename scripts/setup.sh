@@ -16,7 +16,7 @@ echo "Installing the pinned CPU set into .venv. ALFWorld's planner is compiled o
 # The planner compiles while everything else downloads.
 .venv/bin/pip wheel -q --no-deps -w .venv/wheels -c constraints/cpu.txt fast_downward_textworld jericho > .venv/wheels.log 2>&1 &
 wheels=$!
-.venv/bin/pip install -q -c constraints/cpu.txt -e '.[dev,track]'
+.venv/bin/pip install -q -c constraints/cpu.txt -e '.[dev,docs,track]'
 wait "$wheels" || { tail -20 .venv/wheels.log; echo "ALFWorld's planner did not compile: install a C++ compiler and cmake, then try again."; exit 1; }
 .venv/bin/pip install -q -c constraints/cpu.txt --find-links .venv/wheels -e '.[alfworld]' pyyaml
 echo "$want" > .venv/.installed
