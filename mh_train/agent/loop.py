@@ -144,7 +144,7 @@ class _Episode:
         hits = retrieval.hits if retrieval is not None and retrieval.outcome == "replayed" else ()
         rendered = self.prompts.act(self._situation(observation), guidance=guidance, hits=hits, offer_memory=offer)
         turn = await self._speak("act", rendered, observation, guidance=guidance or "", hits=hits, offer_memory=offer)
-        reply = parse_act(turn.text)
+        reply = parse_act(turn.text, self.prompts.preset.query_tag)
         if reply.query is not None and not offer:
             reply = replace(reply, query=None, well_formed=False)
         turn.well_formed = reply.well_formed

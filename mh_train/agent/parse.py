@@ -14,7 +14,7 @@ from itertools import pairwise
 EMPTY = "<EMPTY>"
 TAGS = ("think", "action", "retrieve_memory")
 _TAG = re.compile(rf"<(/?)({'|'.join(TAGS)})>")
-_FORBIDDEN = re.compile(rf"<\s*/?\s*(?:{'|'.join(TAGS)}|empty)\b", re.IGNORECASE)
+_FORBIDDEN = re.compile(rf"<\s*/?\s*(?:{'|'.join(TAGS)}|memory_retrieve|empty)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,14 @@ class ReconstructReply:
     """A clean principle, or exactly <EMPTY>."""
 
 
-def parse_act(text: str) -> ActReply:
-    """Read an act completion.
+def parse_act(text: str, query_tag: str = "retrieve_memory") -> ActReply:
+    """Read an act completion; `query_tag` is what the prompts call the query's tag (the standard one is always read).
 
     A block is an opening tag whose next protocol tag is its own closing tag. Text outside the blocks is ignored. One
     non-empty action block is executed even beside a query; a query counts only when there is no action block.
     """
+    if query_tag not in TAGS:
+        text = text.replace(f"<{query_tag}>", "<retrieve_memory>").replace(f"</{query_tag}>", "</retrieve_memory>")
     blocks = _blocks(text)
     thoughts, actions, queries = ([body for tag, body in blocks if tag == name] for name in TAGS)
     action = actions[0] if len(actions) == 1 and actions[0].strip() else None

@@ -1,4 +1,5 @@
-"""The words of the prompts: `full` for language models of 1B parameters and more, `compact` for the tiny policy.
+"""The words of the prompts: `full` for language models of 1B parameters and more, `compact` for the tiny policy,
+`release` for checkpoints of the official MemHarness release (its tags and order of blocks, our words).
 
 Why: wording is data; how a prompt is built and shortened (`agent.prompts`) is the same for every preset.
 Invariants: `system` is the same for all modes and all turns of a run (an engine's prefix cache lives on that), and only
@@ -47,6 +48,10 @@ class Preset:
     cut_off: str
     distill: str
     block_join: str
+    query_tag: str = "retrieve_memory"
+    """The tag around a question to the memory."""
+    memory_last: bool = False
+    """Guidance and records come after the mode line instead of before it."""
 
 
 FULL = Preset(
@@ -139,4 +144,51 @@ COMPACT = Preset(
     block_join="\n",
 )
 
-PRESETS = {"full": FULL, "compact": COMPACT}
+_RELEASE_ACT = """It is your turn to act. Think step by step about the situation first, inside <think> </think> tags. \
+Then choose one of the admissible actions for this step and give it inside <action> </action> tags."""
+
+RELEASE = Preset(
+    system="",
+    task="You are an expert agent in a text environment. Your task is to: {goal}",
+    steps="Steps taken before this one: {count}",
+    history="The most recent observations and the actions you took there:",
+    pair="[Observation {index}: '{observation}', Action {index}: '{action}']",
+    first_pair="[Observation {index}: '{observation}', Action {index}: '{action}']",
+    observation="Your current observation is: {observation}",
+    start="",
+    actions="Your admissible actions in this situation are: [\n '{actions}'\n].",
+    action_join="'\n '",
+    no_action="(no readable action)",
+    guidance="<memory>\nPast memories, adapted to this situation:\nAdapted memory principle 1:\n{guidance}\n</memory>",
+    records="Memories from earlier episodes:",
+    record="--- Memory ---\nSituation: {state}\nPrinciple: {memory}",
+    summaries="Summaries of repeated experience:",
+    summary="- {memory}",
+    guards="Constraints from earlier failures:",
+    guard="- {memory}",
+    act=_RELEASE_ACT,
+    act_or_ask=_RELEASE_ACT
+    + """
+
+There is also a memory bank of experience from similar tasks. When you are unsure how to go on, ask it before you act: \
+write exactly one search query inside <memory_retrieve> </memory_retrieve> tags. A reply never holds both a query and \
+an action; once the memory has answered, your next reply is an action.""",
+    rewrite="""Above are the task, the current situation, and a retrieved principle with the historical state it comes \
+from. Adapt the principle to the current situation and task. Output rules: exactly one short adapted principle, or \
+exactly <EMPTY> when it does not apply; neutral or imperative wording, no first person, no explanation, no list of \
+next steps.""",
+    episode_pair="Observation: {observation}\nAction: {action}",
+    left_out="({count} steps left out)",
+    last_observation="Last observation: {observation}",
+    ended="The environment ended the episode after {count} steps.",
+    cut_off="The episode was cut off after {count} steps.",
+    distill="""Extract at most {most} reusable memories from the completed episode above. Return one JSON object and \
+nothing else: {{"memories": [{{"situation": "...", "memory": "..."}}]}}. "situation": one short sentence, the state or \
+precondition in general terms. "memory": one short sentence of advice that the episode supports. With nothing worth \
+keeping the list is empty.""",
+    block_join="\n\n",
+    query_tag="memory_retrieve",
+    memory_last=True,
+)
+
+PRESETS = {"full": FULL, "compact": COMPACT, "release": RELEASE}

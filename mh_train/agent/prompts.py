@@ -66,7 +66,8 @@ class Prompts:
             elif guidance is not None and not hits:
                 after.append(self.self_reasoning)
             mode = preset.act_or_ask if offer_memory else preset.act
-            return [*self._state(now, pairs, cap), _actions(preset, now.admissible), *after, mode]
+            end = [mode, *after] if preset.memory_last else [*after, mode]
+            return [*self._state(now, pairs, cap), _actions(preset, now.admissible), *end]
 
         return self._fit(blocks, min(len(now.steps), self.history), self.prompt_tokens)
 
@@ -147,7 +148,9 @@ class Prompts:
 
 def _pair(preset: Preset, step: Step, index: int) -> str:
     template = preset.pair if index else preset.first_pair
-    return template.format(observation=collapse(step.observation), action=step.action or preset.no_action)
+    return template.format(
+        index=index + 1, observation=collapse(step.observation), action=step.action or preset.no_action
+    )
 
 
 def _episode(preset: Preset, steps: Sequence[Step], cap: int) -> list[str]:

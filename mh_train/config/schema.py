@@ -131,7 +131,7 @@ class EngineConfig:
 
 @dataclass
 class PromptConfig:
-    preset: str = "full"  # full | compact
+    preset: str = "full"  # full | compact | release (official checkpoints)
     # what stands in for guidance when memory was asked and nothing came of it
     self_reasoning: str = "No stored memory applies here; rely on the observation and your own reasoning."
 

@@ -14,7 +14,7 @@ from mh_train.config.schema import Judging, RunConfig, Trigger, Use
 
 KNOWN = {
     "engine.name": ("transformers", "api", "scripted", "simulated"),
-    "prompt.preset": ("full", "compact"),
+    "prompt.preset": ("full", "compact", "release"),
     "model.dtype": ("float32", "bfloat16", "float16"),
     "learn.importance": ("none", "token"),
     "memory.embedder.name": ("wordllama", "sentence_transformers", "bge_m3", "hashing"),

@@ -145,3 +145,11 @@ def test_huge_and_repeated_input_is_read_in_linear_time():
         parse_reconstruct(text)
         without_actions(text)
     assert time.process_time() - started < 5.0
+
+
+def test_the_query_tag_of_a_preset_is_read_and_the_standard_one_stays_known():
+    asked = parse_act("<think>where</think><memory_retrieve>bread in a kitchen</memory_retrieve>", "memory_retrieve")
+    assert (asked.query, asked.well_formed) == ("bread in a kitchen", True)
+    assert parse_act("<think>a</think><retrieve_memory>b</retrieve_memory>", "memory_retrieve").query == "b"
+    assert parse_act("<think>where</think><memory_retrieve>bread</memory_retrieve>").query is None
+    assert parse_reconstruct("look <memory_retrieve>x</memory_retrieve>").guidance == ""
