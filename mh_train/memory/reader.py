@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -31,6 +31,11 @@ class ReaderStats:
     with_hits: int = 0
     embed_seconds: float = 0.0
     rank_seconds: float = 0.0
+
+    @classmethod
+    def total(cls, parts: Sequence[ReaderStats]) -> ReaderStats:
+        """The counters of several readers as those of one."""
+        return cls(*(sum(getattr(part, field.name) for part in parts) for field in fields(cls)))
 
     def metrics(self) -> dict[str, float]:
         """numbers of everything asked so far."""

@@ -49,6 +49,16 @@ class DroppedGroup:
 
 
 @dataclass
+class Played:
+    """What one process played: its complete groups, those it lost, and how many attempts failed by kind."""
+
+    trajectories: list[Trajectory]
+    dropped: list[DroppedGroup]
+    failures: Counter[str]
+    seconds: float
+
+
+@dataclass
 class RolloutResult:
     """Complete groups only, in (group, episode) order; `failures` counts every failed attempt by kind."""
 
@@ -67,17 +77,37 @@ async def play(
     memory: Memory,
     expect: Callable[[int], None] = lambda callers: None,
     on_episode: Callable[[Trajectory], None] = lambda trajectory: None,
+    share: tuple[int, int] = (0, 1),
+    exchange: Callable[[Played], Sequence[Played]] = lambda played: [played],
 ) -> RolloutResult:
     """Play `rules.group` episodes of every task and mark their rewards.
 
     `expect` is the engine's: told whenever the number of coroutines that may still speak changes. `on_episode` hears
-    every finished episode, in order of completion. Raises `RolloutError` when not one group came through.
+    every finished episode, in order of completion. Of several processes, `share` = (rank, processes) plays the groups
+    g with g mod processes = rank, and `exchange` gives every process what all of them played, so that all return the
+    same. Raises `RolloutError` when not one group came through.
     """
     started = time.perf_counter()
     groups = [_Group(index, task) for index, task in enumerate(tasks)]
-    rollout = _Rollout(rules, groups, pool, prompts, voice, memory, on_episode)
+    rollout = _Rollout(rules, groups, share, pool, prompts, voice, memory, on_episode)
     await rollout.run(expect)
-    return rollout.result(time.perf_counter() - started)
+    return _together(exchange(rollout.played(time.perf_counter() - started)))
+
+
+def _together(played: Sequence[Played]) -> RolloutResult:
+    """The shares of all processes as one rollout, in (group, episode) order."""
+    trajectories = sorted((t for part in played for t in part.trajectories), key=lambda t: (t.group, t.episode))
+    dropped = sorted((d for part in played for d in part.dropped), key=lambda d: d.group)
+    failures = sum((part.failures for part in played), Counter[str]())
+    if dropped and not trajectories:
+        first = dropped[0]
+        raise RolloutError(
+            f"Every group failed; the first one, task {first.task_id}: {first.message} "
+            "Try the environment alone: mh-train env check."
+        )
+    seconds = max(part.seconds for part in played)
+    metrics = rollout_metrics(trajectories, failures, len(dropped), seconds)
+    return RolloutResult(trajectories, dropped, dict(failures), metrics)
 
 
 class _GroupLost(Exception):
@@ -112,6 +142,7 @@ class _SlotEnv:
 class _Rollout:
     rules: Rules
     groups: list[_Group]
+    share: tuple[int, int]
     pool: EnvPool
     prompts: Prompts
     voice: Voice
@@ -147,8 +178,9 @@ class _Rollout:
             expect(0)  # a coroutine that is cancelled before its first step never reaches its own `finally`
 
     def _specs(self) -> list[tuple[_Group, EpisodeSpec]]:
-        """Every episode in (group, episode) order. A task that comes twice counts its episodes on, in noise only."""
-        rules, seen = self.rules, Counter[str]()
+        """This share's episodes in (group, episode) order. A task that comes twice counts its episodes on, in noise
+        only."""
+        rules, seen, (rank, processes) = self.rules, Counter[str](), self.share
         specs = []
         for group in self.groups:
             task = group.task
@@ -164,7 +196,8 @@ class _Rollout:
                     noise_parts=(*rules.seed_parts, task.id, seen[task.id]),
                 )
                 seen[task.id] += 1
-                specs.append((group, spec))
+                if group.index % processes == rank:
+                    specs.append((group, spec))
         return specs
 
     async def _episode(self, group: _Group, spec: EpisodeSpec) -> None:
@@ -193,20 +226,13 @@ class _Rollout:
             finally:
                 slot.release()
 
-    def result(self, seconds: float) -> RolloutResult:
-        """What came through, what did not, and the numbers."""
+    def played(self, seconds: float) -> Played:
+        """What came through and what did not."""
         dropped = [
             DroppedGroup(group.index, group.task.id, group.lost.kind, group.lost.message)
             for group in self.groups
             if group.lost is not None
         ]
-        kept = [group for group in self.groups if group.lost is None]
-        trajectories = [group.trajectories[episode] for group in kept for episode in range(self.rules.group)]
-        if dropped and not kept:
-            first = dropped[0]
-            raise RolloutError(
-                f"Every group failed; the first one, task {first.task_id}: {first.message} "
-                "Try the environment alone: mh-train env check."
-            )
-        metrics = rollout_metrics(trajectories, self.failures, len(dropped), seconds)
-        return RolloutResult(trajectories, dropped, dict(self.failures), metrics)
+        mine = [group for group in self.groups if group.index % self.share[1] == self.share[0] and group.lost is None]
+        trajectories = [group.trajectories[episode] for group in mine for episode in range(self.rules.group)]
+        return Played(trajectories, dropped, self.failures, seconds)

@@ -15,7 +15,7 @@ from mh_train.agent.speaker import Speaker
 from mh_train.agent.types import MemoryHit, MemoryQuery, MemoryReader, Trajectory
 from mh_train.config.schema import RunConfig
 from mh_train.engine.base import Engine, noise_key
-from mh_train.rollout.play import RolloutResult, play
+from mh_train.rollout.play import Played, RolloutResult, play
 from mh_train.rollout.rules import training_rules
 
 
@@ -37,6 +37,8 @@ async def rollout(
     memory: MemoryReader | None,
     update: int,
     on_episode: Callable[[Trajectory], None] = lambda trajectory: None,
+    share: tuple[int, int] = (0, 1),
+    exchange: Callable[[Played], Sequence[Played]] = lambda played: [played],
 ) -> RolloutResult:
     """Play `rollout.group` episodes of every task with rewards marked; see `play.play` for what comes back.
 
@@ -52,6 +54,8 @@ async def rollout(
         memory=lambda spec: EmptyMemory() if spec.group in without else memory,
         expect=engine.expect,
         on_episode=on_episode,
+        share=share,
+        exchange=exchange,
     )
     for trajectory in result.trajectories:
         if trajectory.group in without:

@@ -1,11 +1,12 @@
 """What a person sees while a run works: progress bars on a terminal, one line per step otherwise.
 
 Why: the numbers that matter belong in front of whoever waits; a log file must stay readable. Invariant: showing
-progress never changes a run.
+progress never changes a run; of several processes only rank 0 speaks.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -30,7 +31,7 @@ class Bar:
         numbers = "  ".join(f"{name} {_short(value)}" for name, value in (values or {}).items())
         if self.progress is not None and self.task is not None:
             self.progress.update(self.task, advance=steps, numbers=numbers)
-        elif self.done >= self.total or time.monotonic() - self.shown_at >= self.every_s:
+        elif _speaks() and (self.done >= self.total or time.monotonic() - self.shown_at >= self.every_s):
             self.shown_at = time.monotonic()
             print(f"{self.title} {self.done}/{self.total}  {numbers}", flush=True)
 
@@ -38,7 +39,7 @@ class Bar:
 @contextmanager
 def bar(title: str, total: int, every_s: float = 0.0) -> Iterator[Bar]:
     """A progress bar on a terminal, or at most one line every `every_s` seconds elsewhere."""
-    if not sys.stdout.isatty():
+    if not sys.stdout.isatty() or not _speaks():
         yield Bar(title, total, None, every_s)
         return
     columns = (
@@ -55,7 +56,13 @@ def bar(title: str, total: int, every_s: float = 0.0) -> Iterator[Bar]:
 
 def say(text: str) -> None:
     """One line about what happens now."""
-    print(text, flush=True)
+    if _speaks():
+        print(text, flush=True)
+
+
+def _speaks() -> bool:
+    """Launchers name a process's rank in RANK."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def _short(value: float | str) -> str:

@@ -2,7 +2,8 @@
 
 Why: this is the loop of the papers, and it should be readable on one screen. Invariants: a checkpoint holds everything,
 so a run that is killed anywhere continues as if nothing had happened (bit-equal on a CPU); the bank changes only
-between rollouts; finished updates are never lost.
+between rollouts; finished updates are never lost. With several processes (`accelerate launch`, `torchrun`) each plays
+its share of the groups and all of them learn; rank 0 owns bank, metrics, trajectories and checkpoints.
 Run: `mh-train grpo experiment=quickstart`; the same command resumes.
 """
 
@@ -15,22 +16,23 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
 
-import torch
-from accelerate import Accelerator
-
 from envs.pool import EnvPool
 from mh_train.config import RunConfig
+from mh_train.config.schema import Use
 from mh_train.evaluate.behaviour import training_metrics
 from mh_train.learn.advantage import compute_advantages
 from mh_train.learn.checkpoint import latest, restore, save
 from mh_train.learn.export import ModelCard, export_model
 from mh_train.learn.learner import Learner
 from mh_train.learn.lora import add_lora
+from mh_train.learn.ranks import Ranks, make_accelerator, told
 from mh_train.learn.rows import rows_from_trajectories
 from mh_train.memory.bank import Bank
 from mh_train.memory.curate import curate
-from mh_train.memory.reader import BankReader
+from mh_train.memory.embed import Embedder, make_embedder
+from mh_train.memory.reader import BankReader, ReaderStats
 from mh_train.memory.snapshot import save_snapshot
+from mh_train.memory.view import BankView
 from mh_train.rollout.panels import TaskCursor, make_panel
 from mh_train.rollout.runner import rollout
 from mh_train.rollout.writer import write_trajectories
@@ -42,28 +44,35 @@ from mh_train.stages import parts
 
 @dataclass
 class Training:
-    """Everything that lives from update to update. `update` is the last finished one."""
+    """Everything that lives from update to update. `update` is the last finished one.
+
+    Rank 0 alone has `bank` and `metrics`; every rank has `view`, what episodes see of the bank (None: no memory)."""
 
     config: RunConfig
     folder: RunFolder
+    ranks: Ranks
     policy: parts.Policy
     learner: Learner
     cursor: TaskCursor
+    embedder: Embedder | None
     bank: Bank | None
-    metrics: Metrics
+    metrics: Metrics | None
+    view: BankView | None = None
     update: int = 0
 
 
 def main(config: RunConfig) -> None:
     """Train for `learn.updates` updates, from the last checkpoint when there is one."""
-    folder = parts.settle(config)
-    training = begin(config, folder)
-    try:
-        asyncio.run(train(training))
-    finally:
-        training.metrics.close()
-        if training.bank is not None:
-            training.bank.close()
+    ranks = Ranks(make_accelerator())
+    folder = parts.settle(config, ranks.main)
+    with told():
+        training = begin(config, folder, ranks)
+        try:
+            asyncio.run(train(training))
+        finally:
+            for owned in (training.metrics, training.bank):
+                if owned is not None:
+                    owned.close()
 
 
 async def train(run: Training) -> None:
@@ -74,64 +83,76 @@ async def train(run: Training) -> None:
             while run.update < config.learn.updates:
                 values = await one_update(run, pool)
                 run.update += 1
-                run.metrics.log(run.update, values)
+                if run.metrics is not None:
+                    run.metrics.log(run.update, values)
                 progress.advance(headline(values))
                 if run.update % config.learn.checkpoint.every == 0 or run.update == config.learn.updates:
                     checkpoint(run)
-    card = ModelCard(config.name, config.model.path, config.env.name, run.update, versions=versions())
-    export_model(run.learner.model, run.policy.tokenizer, run.folder.model, card)
+    if run.ranks.main:
+        card = ModelCard(config.name, config.model.path, config.env.name, run.update, versions=versions())
+        export_model(run.learner.model, run.policy.tokenizer, run.folder.model, card)
 
 
 async def one_update(run: Training, pool: EnvPool) -> dict[str, float]:
     """Roll out -> reward -> memories -> policy; the metrics of one update."""
-    config, policy, bank, update = run.config, run.policy, run.bank, run.update + 1
+    config, policy, ranks, update = run.config, run.policy, run.ranks, run.update + 1
     started = time.perf_counter()
-    reader = None if bank is None else BankReader(bank.view(), bank.embedder, config.memory, training=True)
+    reader = None
+    if run.view is not None and run.embedder is not None:
+        reader = BankReader(run.view, run.embedder, config.memory, training=True)
     tasks = run.cursor.next(config.rollout.tasks)
-    result = await rollout(config, tasks, pool, policy.speaker, policy.engine, policy.prompts, reader, update)
+    voice = (policy.speaker, policy.engine, policy.prompts)
+    result = await rollout(config, tasks, pool, *voice, reader, update, share=ranks.share, exchange=ranks.everyone)
     advantages, values = compute_advantages(result.trajectories, config.learn)
     for trajectory, advantage in zip(result.trajectories, advantages, strict=True):
         trajectory.advantage = advantage if isinstance(advantage, float) else fmean(advantage)
     values |= result.metrics | training_metrics(result.trajectories)
     if reader is not None:
-        values |= reader.stats.metrics()
-    if bank is not None:
-        values |= await curate(
-            bank, result.trajectories, policy.speaker, policy.engine, policy.prompts, config.memory, config.seed, update
-        )
-    write_trajectories(run.folder.trajectories / f"update-{update:05d}.jsonl", result.trajectories)
+        values |= ReaderStats.total(ranks.everyone(reader.stats)).metrics()
+    if run.bank is not None:
+        values |= await curate(run.bank, result.trajectories, *voice, config.memory, config.seed, update)
+    run.view = ranks.from_main(None if run.bank is None else run.bank.view())
+    if ranks.main:
+        write_trajectories(run.folder.trajectories / f"update-{update:05d}.jsonl", result.trajectories)
     rows = rows_from_trajectories(result.trajectories, advantages, config.learn.train_reconstruct)
     values |= run.learner.update(rows, update, config.rollout.temperature)
     values |= await policy.engine.sync(run.learner.model, update)
-    stats = policy.engine.take_stats()
-    generated = {"time/generate_s": stats.seconds, "time/update_s": time.perf_counter() - started}
-    return {**values, **generated, "time/tokens_per_s": stats.completion_tokens / max(stats.seconds, 1e-9)}
+    stats = ranks.everyone(policy.engine.take_stats())
+    seconds = max(each.seconds for each in stats)
+    generated = {"time/generate_s": seconds, "time/update_s": time.perf_counter() - started}
+    return {**values, **generated, "time/tokens_per_s": sum(s.completion_tokens for s in stats) / max(seconds, 1e-9)}
 
 
-def begin(config: RunConfig, folder: RunFolder) -> Training:
+def begin(config: RunConfig, folder: RunFolder, ranks: Ranks) -> Training:
     """A new training, or the one that the newest intact checkpoint holds."""
     policy = parts.policy(config, parts.start_policy(config, folder))
     policy.model = add_lora(policy.model, config.model.lora, config.seed)
-    learner = Learner(policy.model, config.learn, Accelerator(cpu=not torch.cuda.is_available()), config.seed)
+    learner = Learner(policy.model, config.learn, ranks.accelerator, config.seed)
     panel = make_panel(parts.environment(config), config.env.train_split, config.env.options)
     cursor = TaskCursor(panel, config.seed)
     found = latest(folder.checkpoints)
-    bank = parts.open_bank(config, folder, found.path / "bank" if found else None)
-    metrics = Metrics(folder, config, found.state["tracker"] if found else "")
-    run = Training(config, folder, policy, learner, cursor, bank, metrics)
+    parts.check_shared_folder(ranks, folder, found.update if found else 0)
+    embedder = None if config.memory.use is Use.none else make_embedder(config.memory.embedder)
+    bank, metrics = None, None
+    if ranks.main:
+        bank = parts.open_bank(config, folder, found.path / "bank" if found else None, embedder)
+        metrics = Metrics(folder, config, found.state["tracker"] if found else "")
+    run = Training(config, folder, ranks, policy, learner, cursor, embedder, bank, metrics)
     if found:
         restore(found, learner)
         cursor.load_state_dict(found.state["cursor"])
         run.update = found.update
         say(f"grpo     continues after update {found.update}")
-    metrics.rewind(run.update)
+    if metrics is not None:
+        metrics.rewind(run.update)
+    run.view = ranks.from_main(None if bank is None else bank.view())
     return run
 
 
 def checkpoint(run: Training) -> None:
-    """Everything that the next update depends on."""
+    """Everything that the next update depends on. Called on every rank."""
     bank = run.bank
-    state = {"cursor": run.cursor.state_dict(), "tracker": run.metrics.run_id}
+    state = {"cursor": run.cursor.state_dict(), "tracker": run.metrics.run_id if run.metrics is not None else ""}
     writers = {} if bank is None else {"bank": partial(save_snapshot, bank)}
     save(run.folder.checkpoints, run.update, run.learner, state, run.config.learn.checkpoint, writers)
 

@@ -18,12 +18,12 @@ from envs.registry import load as load_env
 from mh_train.agent.prompts import Prompts
 from mh_train.agent.speaker import EngineSpeaker, Speaker
 from mh_train.config import ConfigError, RunConfig
-from mh_train.config.schema import Use
 from mh_train.engine.base import Engine
 from mh_train.engine.factory import make_engine
 from mh_train.engine.load import load_model
+from mh_train.learn.ranks import Ranks
 from mh_train.memory.bank import Bank
-from mh_train.memory.embed import make_embedder
+from mh_train.memory.embed import Embedder
 from mh_train.memory.snapshot import restore, start_from
 from mh_train.run.folder import RunFolder
 
@@ -39,12 +39,24 @@ class Policy:
     speaker: Speaker
 
 
-def settle(config: RunConfig) -> RunFolder:
-    """Open the run folder and fix what is global to the process: torch threads and torch's seed."""
+def settle(config: RunConfig, main: bool = True) -> RunFolder:
+    """Open the run folder and fix what is global to the process: torch threads and torch's seed.
+
+    Of several processes only the `main` one writes the folder's config and environment."""
     if config.threads:
         torch.set_num_threads(config.threads)
     torch.manual_seed(config.seed)
-    return RunFolder.open(config)
+    return RunFolder.open(config) if main else RunFolder(Path(config.root) / config.name)
+
+
+def check_shared_folder(ranks: Ranks, folder: RunFolder, update: int) -> None:
+    """Refuse ranks that see different run folders: `update` is each one's newest checkpoint."""
+    seen = ranks.everyone(update)
+    if len(set(seen)) > 1:
+        raise ConfigError(
+            f"The processes of this run see different checkpoints in {folder.path} (after updates {seen}); put root= "
+            "on a file system that all nodes share."
+        )
 
 
 def environment(config: RunConfig) -> type[TextEnv]:
@@ -83,14 +95,13 @@ def make_prompts(config: RunConfig, codec: Any, limit: int = 0) -> Prompts:
     return Prompts(config.prompt.preset, codec, limit, config.env.history, config.prompt.self_reasoning)
 
 
-def open_bank(config: RunConfig, folder: RunFolder, snapshot: Path | None) -> Bank | None:
+def open_bank(config: RunConfig, folder: RunFolder, snapshot: Path | None, embedder: Embedder | None) -> Bank | None:
     """The run's bank: that of a checkpoint's snapshot, or a new one (filled from `memory.start_from` when given).
 
-    None when the run uses no memory."""
+    None when the run uses no memory (`embedder` is None)."""
     memory = config.memory
-    if memory.use is Use.none:
+    if embedder is None:
         return None
-    embedder = make_embedder(memory.embedder)
     if snapshot is not None:
         return restore(snapshot, memory, embedder, folder.bank, config.name)
     bank = Bank(memory, embedder, folder.bank, config.name, keep=0)  # forget an attempt without a checkpoint
