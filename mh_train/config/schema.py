@@ -338,6 +338,7 @@ class EvalConfig:
     temperature: float = 0.4  # of sampling in evaluation
     bank: str = ""  # snapshot folder; empty: the checkpoint's own
     bank_env: str = ""  # environment whose records `bank` is asked for; empty: the run's own
+    bank_env: str = ""  # environment whose records `bank` is asked for; empty: the run's own
 
 
 @dataclass

@@ -52,6 +52,18 @@ class RandomSource:
         return self.sources[others[noise_key("source", self.seed, query.task_id, record_id) % len(others)]]
 
 
+@dataclass(frozen=True)
+class AskedAs:
+    """Hits of a bank that was filled in environment `env`, for questions from another one."""
+
+    reader: MemoryReader
+    env: str
+
+    async def retrieve(self, query: MemoryQuery) -> Sequence[MemoryHit]:
+        """The reader's hits for the query as if it came from `env`."""
+        return await self.reader.retrieve(replace(query, env=self.env))
+
+
 Wrap = Callable[[MemoryReader, Mapping[str, str], int], MemoryReader]
 """(reader of the bank, record id -> source state, seed) -> the reader that episodes get."""
 

@@ -13,6 +13,7 @@ from mh_train.agent.prompts import Prompts
 from mh_train.agent.types import MemoryHit
 from mh_train.config.schema import EnvConfig, MemoryConfig, MilvusConfig, RunConfig
 from mh_train.engine.base import Completion, noise_key
+from mh_train.evaluate.interop import harness
 from mh_train.evaluate.modes import MODES
 from mh_train.evaluate.results import compare_modes, summarise
 from mh_train.evaluate.runner import Parts, evaluate, read_values
@@ -262,6 +263,7 @@ def row(task, success, kind="pick", **numbers):
         "task": task,
         "type": kind,
         "dropped": False,
+        "asked": [],
         "success": success,
         **dict.fromkeys([*names.split(), "prompt_tokens", "completion_tokens"], 0.0),
         **numbers,
@@ -320,3 +322,16 @@ def test_a_real_bank_is_the_same_to_the_byte_after_every_mode(tmp_path):
     assert files and files == {path: path.read_bytes() for path in files}
     assert result["bank"] == bank.digest() and all(record.usage.c_use == 0 for record in bank.records.values())
     assert result["results"]["valid_seen"]["memory"]["accepted"]["mean"] > 0.5
+
+
+def test_results_in_the_layout_of_lm_evaluation_harness(finished):
+    _, result = finished
+    got = harness(result, "toy-policy")
+    names = [f"toy_{panel}_{mode}" for panel in result["panels"] for mode in result["modes"]]
+    assert list(got["results"]) == names == list(got["n-samples"]) == list(got["configs"])
+    one, cell = got["results"]["toy_valid_unseen_none"], result["results"]["valid_unseen"]["none"]
+    share = cell["success"]["mean"]
+    assert one["success,none"] == share and one["steps_stderr,none"] == "N/A"
+    assert one["success_stderr,none"] == pytest.approx((share * (1 - share) / 11) ** 0.5)
+    assert got["n-samples"]["toy_valid_unseen_none"] == {"original": 12, "effective": 24}
+    assert got["config"]["model_args"] == "pretrained=toy-policy"

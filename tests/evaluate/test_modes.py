@@ -6,7 +6,7 @@ import pytest
 
 from mh_train.agent.types import MemoryHit, MemoryQuery
 from mh_train.config.schema import MemoryConfig, Trigger, Use
-from mh_train.evaluate.modes import MODES, mode_of
+from mh_train.evaluate.modes import MODES, AskedAs, mode_of
 from mh_train.evaluate.statistics import EvaluationError
 
 SOURCES = {"m1": "kitchen with a toaster", "m2": "kitchen with a stove", "m3": "a bathroom"}
@@ -89,3 +89,12 @@ def test_source_random_borrows_another_records_state_repeatably():
 
 def test_source_random_with_a_single_record_has_nothing_to_borrow():
     assert hits_in("source_random", sources={"m1": "x"})[0].source_state == ""
+
+
+def test_a_bank_of_another_benchmark_is_asked_in_its_own_name():
+    class Strict:
+        async def retrieve(self, query):
+            return HITS if query.env == "webshop" else ()
+
+    assert asyncio.run(Strict().retrieve(QUERY)) == ()
+    assert asyncio.run(AskedAs(Strict(), "webshop").retrieve(QUERY)) == HITS
