@@ -38,5 +38,8 @@ def demote(model: nn.Module, dtype: torch.dtype) -> None:
 
 
 def computing_in(dtype: torch.dtype, device: torch.device) -> AbstractContextManager[Any]:
-    """Autocast to bfloat16 for models loaded so; float32 and float64 models run as they are."""
-    return torch.autocast(device.type, dtype) if dtype is torch.bfloat16 else nullcontext()
+    """Autocast to bfloat16 for models loaded so; float32 and float64 models run as they are.
+
+    Nothing is cached: autocast keeps its bfloat16 copies until its outermost context ends, and an update takes several
+    optimizer steps within one, so all but the first would compute with the weights before them."""
+    return torch.autocast(device.type, dtype, cache_enabled=False) if dtype is torch.bfloat16 else nullcontext()

@@ -198,6 +198,13 @@ def test_bfloat16_models_train_float32_weights_at_the_papers_learning_rate(accel
         Learner(tiny_model(torch.float16), CONFIG, accelerator)
 
 
+def test_every_optimizer_step_of_a_bfloat16_update_starts_from_the_weights_of_the_step_before(accelerator):
+    config = LearnConfig(lr=0.1, minibatch_turns=4, token_budget=500, kl=0.0)
+    metrics = Learner(tiny_model(torch.bfloat16, scale=1.0), config, accelerator).update(make_rows(8), 0)
+    assert metrics["learn/optimizer_steps"] == 2
+    assert metrics["learn/ratio_max"] > 1.01  # the second step's policy is no longer pi_old
+
+
 def test_gradient_checkpointing_changes_no_number(accelerator):
     rows, results = make_rows(8), []
     for on in (False, True):
