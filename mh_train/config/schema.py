@@ -71,6 +71,13 @@ class FlatGroups(str, Enum):
     outcome_only = "outcome_only"  # nothing; every other advantage comes from the outcome alone
 
 
+class Select(str, Enum):
+    """Which checkpoint evaluation and export take (`learn.checkpoint.select`)."""
+
+    last = "last"  # the newest
+    best = "best"  # the best on `evaluate.every_panel`; of equals the earlier
+
+
 @dataclass
 class EnvConfig:
     name: str = MISSING  # registered environment
@@ -255,12 +262,19 @@ class LifecycleConfig:
 
 
 @dataclass
+class ReconstructorConfig:
+    engine: EngineConfig = field(default_factory=lambda: EngineConfig(name="api"))  # who rewrites
+    model_path: str = ""  # of a local engine: HF folder or hub id
+
+
+@dataclass
 class MemoryConfig:
     use: Use = Use.reconstruct  # what becomes of retrieved records
     trigger: Trigger = Trigger.agentic  # who decides to retrieve
     k: int = 3  # records per retrieval
     max_retrievals: int = 5  # per episode; past it, prompts no longer offer memory
     retrieval_costs_step: bool = False  # a retrieval uses up a step of the horizon
+    reconstructor: ReconstructorConfig = field(default_factory=ReconstructorConfig)  # of use=external
     dropout: float = 0.0  # share of training groups that meet an empty bank
     exclude_same_task: bool = False  # in training, hide records distilled from the very task
     hybrid: bool = False  # rank by BM25 + cosine instead of cosine alone
@@ -287,6 +301,7 @@ class CheckpointConfig:
     every: int = 10  # updates
     keep_last: int = 2  # newest checkpoints kept
     keep_every: int = 0  # also keep every n-th; 0 = none
+    select: Select = Select.last  # which one evaluation and the exported model take; best needs evaluate.every
 
 
 @dataclass
@@ -336,8 +351,10 @@ class EvalConfig:
     modes: list[str] = field(default_factory=lambda: ["memory", "none", "replay"])
     seeds: list[int] = field(default_factory=lambda: [0])  # one evaluation per seed
     temperature: float = 0.4  # of sampling in evaluation
+    every: int = 0  # updates between evaluations during training, which choose the best checkpoint; 0 = never
+    every_panel: str = "valid_seen"  # split that these evaluations play; report others
+    every_limit: int = 0  # its first n tasks; 0 = all
     bank: str = ""  # snapshot folder; empty: the checkpoint's own
-    bank_env: str = ""  # environment whose records `bank` is asked for; empty: the run's own
     bank_env: str = ""  # environment whose records `bank` is asked for; empty: the run's own
 
 

@@ -1,59 +1,53 @@
 """Combinations of settings that cannot work, each refused with one sentence that names its key.
 
-Why: whatever can be known before a model is loaded is told then. Invariant: `validate` imports nothing heavy and never
-raises; it returns every problem, not only the first.
+Why: whatever can be known before a model is loaded is told then. What concerns the bank is in `validate_memory.py`.
+Invariant: `validate` imports nothing heavy and never raises; it returns every problem, not only the first.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import PurePath
 
 from omegaconf import MISSING
 
-from mh_train.config.schema import Judging, RunConfig, Trigger, Use
+from mh_train.config.ranges import out_of_range
+from mh_train.config.schema import Estimator, FlatGroups, RunConfig, Select, Use
+from mh_train.config.validate_memory import memory_problems
 
-KNOWN = {
-    "engine.name": ("transformers", "api", "scripted", "simulated"),
-    "prompt.preset": ("full", "compact", "release"),
-    "model.dtype": ("float32", "bfloat16", "float16"),
-    "learn.importance": ("none", "token"),
-    "memory.embedder.name": ("wordllama", "sentence_transformers", "bge_m3", "hashing"),
-}
-POSITIVE = (
-    "env.horizon env.prompt_tokens env.completion_tokens rollout.tasks rollout.group memory.k memory.budget "
-    "learn.updates learn.lr learn.minibatch_turns learn.token_budget learn.grad_clip engine.max_batch "
-    "sft.batch sft.lr sft.epochs"
-)
-SHARES = "memory.dropout memory.distill.fraction sft.reject_share sft.expert_noise"
+MODES = ("memory", "none", "replay", "empty", "external", "source_removed", "source_random")
+"""What `evaluate.modes` may hold (the keys of `mh_train.evaluate.modes.MODES`)."""
 
 
 def validate(config: RunConfig) -> list[str]:
     """All problems of a configuration as sentences; empty when it can run."""
-    return [*_ranges(config), *_sampling(config), *_memory(config), *_batches(config), *_evaluation(config)]
+    return [
+        *out_of_range(config),
+        *_run(config),
+        *_sampling(config),
+        *memory_problems(config),
+        *_batches(config),
+        *_learning(config),
+        *_evaluation(config),
+    ]
 
 
-def lookup(config: RunConfig, key: str) -> object:
-    """The value at a dotted key."""
-    value: object = config
-    for part in key.split("."):
-        value = getattr(value, part)
-    return value
-
-
-def _ranges(config: RunConfig) -> Iterator[str]:
-    for key, allowed in KNOWN.items():
-        own = key == "engine.name" and ":" in config.engine.name  # "module:Class"
-        if lookup(config, key) not in allowed and not own:
-            yield f"{key}={lookup(config, key)} is unknown; choose one of {', '.join(allowed)}."
-    for key in POSITIVE.split():
-        if not lookup(config, key) > 0:  # type: ignore[operator]
-            yield f"{key}={lookup(config, key)} must be greater than 0."
-    for key in SHARES.split():
-        if not 0 <= lookup(config, key) <= 1:  # type: ignore[operator]
-            yield f"{key}={lookup(config, key)} must lie between 0 and 1."
-    for key in ("env.name", "model.path"):
-        if lookup(config, key) in (MISSING, ""):
+def _run(config: RunConfig) -> Iterator[str]:
+    for key, value in (("env.name", config.env.name), ("model.path", config.model.path)):
+        if value in (MISSING, ""):
             yield f"{key} is not set; choose a config group (for example {key.split('.')[0]}=...) or give the value."
+    parts = PurePath(config.name).parts
+    if not parts or PurePath(config.name).is_absolute() or ".." in parts:
+        yield f"name={config.name!r} is no name of a folder below root={config.root}."
+    if config.data.maker and ":" not in config.data.maker:
+        yield f"data.maker={config.data.maker} must be module:function."
+    tiny = config.model.tiny
+    if config.model.path == "tiny" and tiny.hidden % (2 * max(1, tiny.heads)):
+        yield f"model.tiny.hidden={tiny.hidden} must divide by twice model.tiny.heads={tiny.heads}."
+    lora = config.model.lora
+    if lora.enabled and not lora.target_modules:
+        yield "model.lora.target_modules is empty, so the adapter would have no weights; name at least one layer."
 
 
 def _sampling(config: RunConfig) -> Iterator[str]:
@@ -62,33 +56,14 @@ def _sampling(config: RunConfig) -> Iterator[str]:
             "rollout.top_p must be 1 and rollout.top_k 0: truncated sampling biases the importance ratio in training; "
             "set them for evaluation only."
         )
-    if config.rollout.temperature <= 0:
-        yield "rollout.temperature must be greater than 0: greedy rollouts have no spread within a group."
-    if config.rollout.group < 2:
-        yield "rollout.group must be at least 2: a group of one has no advantage."
     tiny = config.model.path == "tiny"
     if tiny and config.env.prompt_tokens + config.env.completion_tokens > config.model.tiny.context:
         yield "model.tiny.context is shorter than env.prompt_tokens + env.completion_tokens; raise it."
-
-
-def _memory(config: RunConfig) -> Iterator[str]:
-    memory = config.memory
-    if memory.use is Use.none and memory.trigger is not Trigger.off:
-        yield "memory.use=none needs memory.trigger=off: a policy without memory must not be offered retrieval."
-    if memory.use is not Use.none and memory.trigger is Trigger.off:
-        yield f"memory.trigger=off never retrieves, so memory.use={memory.use.value} is idle; set memory.use=none."
-    if memory.use is not Use.none and not memory.write and not memory.start_from:
-        yield "memory.write=false with no memory.start_from leaves the bank empty for ever; give a snapshot folder."
-    if memory.verifier.source is Judging.engine:
-        yield "memory.verifier.source=engine is not built by the stages yet; choose policy or runtime_status."
-    if memory.max_retrievals < 1:
-        yield "memory.max_retrievals must be at least 1; use memory=none to train without memory."
-    if config.reward.min_retrievals > config.reward.max_retrievals:
+    reward, memory = config.reward, config.memory
+    if reward.min_retrievals > reward.max_retrievals:
         yield "reward.min_retrievals is above reward.max_retrievals, so the format reward can never be full."
-    if memory.dedup.pool < memory.k:
-        yield "memory.dedup.pool must be at least memory.k: hits are cut from that pool."
-    if memory.milvus.uri and "://" not in memory.milvus.uri:
-        yield "memory.milvus.uri must be a server address such as http://host:19530; leave it empty for Milvus Lite."
+    if memory.use is not Use.none and reward.min_retrievals > memory.max_retrievals:
+        yield "reward.min_retrievals is above memory.max_retrievals, so the format reward can never be full."
 
 
 def _batches(config: RunConfig) -> Iterator[str]:
@@ -105,15 +80,39 @@ def _batches(config: RunConfig) -> Iterator[str]:
             f"learn.token_budget={config.learn.token_budget} is below the longest row "
             f"(env.prompt_tokens + env.completion_tokens = {longest}); raise it."
         )
-    if config.learn.dual_clip and config.learn.dual_clip <= 1:
+    whole_batch = config.learn.estimator is Estimator.reinforce_pp and not config.learn.estimator_function
+    if whole_batch and episodes < 2:
+        yield "rollout.tasks * rollout.group must be at least 2: a single episode has no advantage."
+    elif whole_batch and config.rollout.group < 2 and config.learn.flat_groups is FlatGroups.drop:
+        yield "learn.flat_groups=drop drops every group of one; use keep, or raise rollout.group."
+    elif not whole_batch and config.rollout.group < 2:
+        yield "rollout.group must be at least 2: a group of one has no advantage."
+
+
+def _learning(config: RunConfig) -> Iterator[str]:
+    learn = config.learn
+    if len(learn.betas) != 2 or not all(0 <= beta < 1 for beta in learn.betas):
+        yield f"learn.betas={learn.betas} must be two numbers from 0 up to, not including, 1."
+    if learn.dual_clip and learn.dual_clip <= 1:
         yield "learn.dual_clip must be above 1 (the papers' field uses 3), or 0 to switch it off."
+    if learn.estimator_function and ":" not in learn.estimator_function:
+        yield f"learn.estimator_function={learn.estimator_function} must be module:function."
+    if config.model.dtype == "float16":
+        yield "model.dtype=float16 overflows in training; use bfloat16 or float32."
+    if learn.checkpoint.select is Select.best and not config.evaluate.every:
+        yield "learn.checkpoint.select=best needs evaluate.every: no checkpoint is ever compared with another."
 
 
 def _evaluation(config: RunConfig) -> Iterator[str]:
     evaluate = config.evaluate
-    if not evaluate.panels:
-        yield "evaluate.panels is empty; name at least one split, for example [valid_unseen]."
-    if config.memory.use is Use.external or "external" in evaluate.modes:
-        yield "memory.use and evaluate.modes cannot be external yet: no setting names the other reconstructor."
-    if not evaluate.seeds:
-        yield "evaluate.seeds is empty; give at least one seed."
+    for key, values in (("panels", evaluate.panels), ("seeds", evaluate.seeds), ("modes", evaluate.modes)):
+        if not values:
+            yield f"evaluate.{key} is empty; name at least one, or leave it at its default."
+        twice = [str(value) for value, count in Counter(values).items() if count > 1]
+        if twice:
+            yield f"evaluate.{key} names {', '.join(twice)} more than once."
+    unknown = [mode for mode in evaluate.modes if mode not in MODES]
+    if unknown:
+        yield f"evaluate.modes holds {', '.join(unknown)}, which is unknown; choose among {', '.join(MODES)}."
+    if evaluate.every and not evaluate.every_panel:
+        yield "evaluate.every_panel is empty; name the split on which checkpoints are compared."

@@ -16,9 +16,9 @@ from mh_train.plugins import load_named
 def make_engine(config: EngineConfig, model: Any = None, tokenizer: Any = None) -> Engine:
     """The engine that `config.name` names.
 
-    `transformers` needs `model` and `tokenizer`; `api` takes the options of `ApiEngine` and the tokenizer; `scripted`
-    the option `policy` ("module:function"); `simulated` the fields of `Latency`. "module:Class" is a class of yours,
-    made with (config, model, tokenizer). Raises `ValueError` for another name.
+    `transformers` needs `model` and `tokenizer`; `api` the options of `ApiEngine`, and the tokenizer for its endpoint
+    "completions"; `scripted` the option `policy` ("module:function"); `simulated` the fields of `Latency`.
+    "module:Class" is a class of yours, made with (config, model, tokenizer). Raises `ValueError` for another name.
     """
     if ":" in config.name:
         engine: Engine = load_named(config.name, "engine.name")(config, model, tokenizer)
@@ -45,7 +45,7 @@ def make_engine(config: EngineConfig, model: Any = None, tokenizer: Any = None) 
             from mh_train.engine.api import ApiEngine
             from mh_train.engine.codec import HFCodec
 
-            engine = ApiEngine(codec=HFCodec(tokenizer), **options)
+            engine = ApiEngine(codec=None if tokenizer is None else HFCodec(tokenizer), **options)
         case _:
             raise ValueError(f"engine.name={config.name} is unknown; choose transformers, scripted, simulated or api.")
     return engine

@@ -19,7 +19,7 @@ from typing import Any
 from envs.pool import EnvPool
 from mh_train.agent.prompts import Prompts
 from mh_train.agent.types import MemoryReader
-from mh_train.config.schema import RunConfig
+from mh_train.config.schema import RunConfig, Use
 from mh_train.evaluate.modes import Mode, mode_of
 from mh_train.evaluate.results import Row, compare_modes, dropped_row, episode_row, summarise, task_values
 from mh_train.evaluate.statistics import EvaluationError, TaskValues
@@ -164,8 +164,11 @@ def _settings(config: RunConfig) -> dict[str, Any]:
     env, memory = asdict(config.env), asdict(config.memory)
     for name in ("workers", "timeout_s"):
         env.pop(name)
-    for name in ("milvus", "verifier"):
+    for name in ("milvus", "verifier", "reconstructor"):
         memory.pop(name)
+    if config.memory.use is Use.external or "external" in config.evaluate.modes:
+        other = config.memory.reconstructor
+        memory["reconstructor"] = [other.engine.name, other.engine.options.get("model") or other.model_path]
     temperature = config.evaluate.temperature
     settings = {"temperature": temperature, "prompt": asdict(config.prompt), "env": env, "memory": memory}
     return json.loads(json.dumps(settings))

@@ -30,6 +30,7 @@ from mh_train.learn.rows import rows_from_trajectories
 from mh_train.memory.bank import Bank
 from mh_train.memory.curate import curate
 from mh_train.memory.embed import Embedder, make_embedder
+from mh_train.memory.judge import Judge
 from mh_train.memory.reader import BankReader, ReaderStats
 from mh_train.memory.snapshot import save_snapshot
 from mh_train.memory.view import BankView
@@ -40,13 +41,15 @@ from mh_train.run.folder import RunFolder, versions
 from mh_train.run.metrics import Metrics
 from mh_train.run.progress import bar, say
 from mh_train.stages import parts
+from mh_train.stages.others import external_speaker, other_judge
 
 
 @dataclass
 class Training:
     """Everything that lives from update to update. `update` is the last finished one.
 
-    Rank 0 alone has `bank` and `metrics`; every rank has `view`, what episodes see of the bank (None: no memory)."""
+    Rank 0 alone has `bank`, `metrics` and `judge` (None: the policy judges, or nobody); every rank has `view`, what
+    episodes see of the bank (None: no memory)."""
 
     config: RunConfig
     folder: RunFolder
@@ -57,6 +60,7 @@ class Training:
     embedder: Embedder | None
     bank: Bank | None
     metrics: Metrics | None
+    judge: Judge | None = None
     view: BankView | None = None
     update: int = 0
 
@@ -110,7 +114,7 @@ async def one_update(run: Training, pool: EnvPool) -> dict[str, float]:
     if reader is not None:
         values |= ReaderStats.total(ranks.everyone(reader.stats)).metrics()
     if run.bank is not None:
-        values |= await curate(run.bank, result.trajectories, *voice, config.memory, config.seed, update)
+        values |= await curate(run.bank, result.trajectories, *voice, config.memory, config.seed, update, run.judge)
     run.view = ranks.from_main(None if run.bank is None else run.bank.view())
     if ranks.main:
         write_trajectories(run.folder.trajectories / f"update-{update:05d}.jsonl", result.trajectories)
@@ -127,6 +131,8 @@ def begin(config: RunConfig, folder: RunFolder, ranks: Ranks) -> Training:
     """A new training, or the one that the newest intact checkpoint holds."""
     policy = parts.policy(config, parts.start_policy(config, folder))
     policy.model = add_lora(policy.model, config.model.lora, config.seed)
+    if config.memory.use is Use.external:
+        policy.speaker = external_speaker(config, policy.engine)
     learner = Learner(policy.model, config.learn, ranks.accelerator, config.seed)
     panel = make_panel(parts.environment(config), config.env.train_split, config.env.options)
     cursor = TaskCursor(panel, config.seed)
@@ -137,7 +143,8 @@ def begin(config: RunConfig, folder: RunFolder, ranks: Ranks) -> Training:
     if ranks.main:
         bank = parts.open_bank(config, folder, found.path / "bank" if found else None, embedder)
         metrics = Metrics(folder, config, found.state["tracker"] if found else "")
-    run = Training(config, folder, ranks, policy, learner, cursor, embedder, bank, metrics)
+    judge = other_judge(config) if ranks.main else None
+    run = Training(config, folder, ranks, policy, learner, cursor, embedder, bank, metrics, judge)
     if found:
         restore(found, learner)
         cursor.load_state_dict(found.state["cursor"])

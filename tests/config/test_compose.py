@@ -29,35 +29,6 @@ def test_an_unknown_group_choice_is_named():
     assert "memory" in refused("memory=elephant")
 
 
-@pytest.mark.parametrize(
-    ("override", "key"),
-    [
-        ("rollout.top_p=0.9", "rollout.top_p"),
-        ("rollout.top_k=5", "rollout.top_k"),
-        ("rollout.temperature=0", "rollout.temperature"),
-        ("rollout.group=1", "rollout.group"),
-        ("learn.minibatch_turns=1000000", "learn.minibatch_turns"),
-        ("learn.token_budget=10", "learn.token_budget"),
-        ("memory.use=none", "memory.trigger"),
-        ("memory.trigger=off", "memory.trigger"),
-        ("memory.write=false", "memory.write"),
-        ("memory.dropout=1.5", "memory.dropout"),
-        ("memory.dedup.pool=1", "memory.dedup.pool"),
-        ("memory.milvus.uri=server", "memory.milvus.uri"),
-        ("memory.embedder.name=magic", "memory.embedder.name"),
-        ("engine.name=magic", "engine.name"),
-        ("learn.dual_clip=0.5", "learn.dual_clip"),
-        ("evaluate.panels=[]", "evaluate.panels"),
-        ("evaluate.modes=[external]", "external"),
-        ("memory.verifier.source=engine", "memory.verifier.source"),
-        ("model.tiny.context=64", "model.tiny.context"),
-        ("env.horizon=0", "env.horizon"),
-    ],
-)
-def test_impossible_combinations_name_their_key(override: str, key: str):
-    assert key in refused(override)
-
-
 def test_every_problem_is_told_at_once():
     message = refused("rollout.top_p=0.9", "env.horizon=0")
     assert "rollout.top_p" in message

@@ -10,30 +10,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
+from stage_parts import overrides
 
-from envs.toy import ToyEnv
 from mh_train.cli import main
 from mh_train.config import compose
 from mh_train.run.metrics import read_metrics
 from mh_train.stages import eval as evaluation
-from mh_train.stages import grpo, sft
-
-
-def overrides(root: Path, *more: str) -> list[str]:
-    panel = ToyEnv.splits[-1]
-    return ["experiment=toy", f"root={root}", f"evaluate.panels=[{panel}]", *more]
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory) -> Path:
-    """A run folder after sft, grpo and eval."""
-    root = tmp_path_factory.mktemp("runs")
-    config = compose(overrides(root))
-    sft.main(config)
-    grpo.main(config)
-    evaluation.main(config)
-    return root / "toy"
 
 
 def test_every_stage_leaves_what_it_promises(trained):
