@@ -8,7 +8,6 @@ Run: `mh-train eval experiment=quickstart`.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,19 +15,28 @@ from typing import Any
 
 from rich.console import Console
 
-from mh_train.config import ConfigError, RunConfig
+from mh_train.agent.types import MemoryReader
+from mh_train.config import RunConfig
+from mh_train.config.schema import Use
+from mh_train.evaluate.interop import HARNESS_FILE, harness
+from mh_train.evaluate.modes import AskedAs
 from mh_train.evaluate.runner import Cell, Parts, evaluate, read_values
 from mh_train.evaluate.statistics import paired_bootstrap
 from mh_train.evaluate.table import terminal
+from mh_train.files import write_json
 from mh_train.learn.checkpoint import latest
-from mh_train.memory.embed import make_embedder
+from mh_train.memory.embed import Embedder, make_embedder
 from mh_train.memory.reader import BankReader
 from mh_train.memory.snapshot import load_view
+from mh_train.memory.view import BankView
 from mh_train.rollout.panels import make_panel
+from mh_train.rollout.play import Voice
 from mh_train.rollout.runner import EmptyMemory
 from mh_train.run.folder import RunFolder, versions
 from mh_train.run.progress import bar, say
 from mh_train.stages import parts
+from mh_train.stages.actors import folder_digest, load_actor, source
+from mh_train.stages.others import external_speaker
 
 COLD_START_MODES = ("memory", "empty")
 """What the cold start is evaluated in: the starting points that training is measured against."""
@@ -38,11 +46,11 @@ def main(config: RunConfig) -> None:
     """Evaluate the trained policy, and the cold start it began with when there is one; print the tables."""
     folder = parts.settle(config)
     bank = bank_snapshot(config, folder)
-    trained = asyncio.run(evaluate_policy(config, folder.model, bank, folder.evaluation))
+    trained = asyncio.run(evaluate_policy(config, source(config, folder), bank, folder.evaluation))
     Console().print(terminal(trained))
-    if not (folder.sft_model / "config.json").is_file():
-        return
     modes = [mode for mode in COLD_START_MODES if mode in config.evaluate.modes]
+    if not modes or not (folder.sft_model / "config.json").is_file():
+        return
     start_config = replace(config, evaluate=replace(config.evaluate, modes=modes))
     start = folder.evaluation / "cold_start"
     asyncio.run(evaluate_policy(start_config, folder.sft_model, bank, start))
@@ -50,11 +58,10 @@ def main(config: RunConfig) -> None:
     say(f"run folder: {folder.path}")
 
 
-async def evaluate_policy(config: RunConfig, model: Path, bank: Path | None, folder: Path) -> dict[str, Any]:
-    """`eval.json` of one policy over the panels, modes and seeds of the config."""
-    if not (model / "config.json").is_file():
-        raise ConfigError(f"There is no policy in {model}; run `mh-train grpo name={config.name}` first.")
-    policy = parts.policy(config, model)
+async def evaluate_policy(config: RunConfig, model: str | Path, bank: Path | None, folder: Path) -> dict[str, Any]:
+    """`eval.json` of one policy (see `actors.source`) over the panels, modes and seeds of the config, and the same in
+    the layout of lm-evaluation-harness."""
+    policy, digest = load_actor(config, model)
     env_class = parts.environment(config)
     panels = [make_panel(env_class, name, config.env.options, config.evaluate.limit) for name in config.evaluate.panels]
     embedder = make_embedder(config.memory.embedder)
@@ -66,22 +73,40 @@ async def evaluate_policy(config: RunConfig, model: Path, bank: Path | None, fol
             def report(cell: Cell, summary: Mapping[str, Any]) -> None:
                 progress.advance({cell.panel.name: cell.mode.name, "success": summary["success"]["mean"]})
 
-            return await evaluate(
+            result = await evaluate(
                 config,
                 panels,
                 Parts(
                     pool,
                     policy.prompts,
-                    lambda spec: policy.speaker,
-                    EmptyMemory() if view is None else BankReader(view, embedder, config.memory),
+                    voice(config, policy),
+                    reader(config, view, embedder),
                     {} if view is None else {record.id: record.source_state for record in view.records},
                     lambda: "" if bank is None else folder_digest(bank),
                     policy.engine.expect,
                 ),
                 folder,
-                {"versions": versions(), "policy": folder_digest(model)},
+                {"versions": versions(), "policy": digest},
                 report,
             )
+    write_json(folder / HARNESS_FILE, harness(result, str(model) or digest))
+    return result
+
+
+def reader(config: RunConfig, view: BankView | None, embedder: Embedder) -> MemoryReader:
+    """What episodes read: the frozen bank, asked in the name of `evaluate.bank_env` where it is given."""
+    if view is None:
+        return EmptyMemory()
+    own = BankReader(view, embedder, config.memory)
+    return AskedAs(own, config.evaluate.bank_env) if config.evaluate.bank_env else own
+
+
+def voice(config: RunConfig, policy: parts.Policy) -> Voice:
+    """The policy; where a mode's use is `external`, with what it retrieves rewritten by `memory.reconstructor`."""
+    if config.memory.use is not Use.external and "external" not in config.evaluate.modes:
+        return lambda spec: policy.speaker
+    external = external_speaker(config, policy.engine)
+    return lambda spec: external if spec.use == Use.external.value else policy.speaker
 
 
 def bank_snapshot(config: RunConfig, folder: RunFolder) -> Path | None:
@@ -99,11 +124,3 @@ def compare_with_start(config: RunConfig, trained: Path, start: Path, modes: lis
         for mode in modes:
             gain = paired_bootstrap(read_values(trained, panel, mode), read_values(start, panel, mode), config.seed)
             say(f"{panel}, {mode}: trained - cold start = {gain.difference:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]")
-
-
-def folder_digest(folder: Path) -> str:
-    """SHA-256 over names and bytes of a folder's files."""
-    digest = hashlib.sha256()
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        digest.update(str(path.relative_to(folder)).encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()
