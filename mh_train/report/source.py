@@ -21,7 +21,7 @@ from mh_train.run.metrics import read_metrics
 log = logging.getLogger(__name__)
 
 
-class ReportError(ValueError):
+class ReportError(RuntimeError):
     """A report cannot be made; the message says what to do."""
 
 

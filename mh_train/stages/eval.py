@@ -37,6 +37,7 @@ from mh_train.run.progress import bar, say
 from mh_train.stages import parts
 from mh_train.stages.actors import folder_digest, load_actor, source
 from mh_train.stages.others import external_speaker
+from mh_train.stages.report import REPORT_FILE, write_report
 
 COLD_START_MODES = ("memory", "empty")
 """What the cold start is evaluated in: the starting points that training is measured against."""
@@ -49,13 +50,12 @@ def main(config: RunConfig) -> None:
     trained = asyncio.run(evaluate_policy(config, source(config, folder), bank, folder.evaluation))
     Console().print(terminal(trained))
     modes = [mode for mode in COLD_START_MODES if mode in config.evaluate.modes]
-    if not modes or not (folder.sft_model / "config.json").is_file():
-        return
-    start_config = replace(config, evaluate=replace(config.evaluate, modes=modes))
-    start = folder.evaluation / "cold_start"
-    asyncio.run(evaluate_policy(start_config, folder.sft_model, bank, start))
-    compare_with_start(config, folder.evaluation, start, modes)
-    say(f"run folder: {folder.path}")
+    if modes and (folder.sft_model / "config.json").is_file():
+        start_config = replace(config, evaluate=replace(config.evaluate, modes=modes))
+        start = folder.evaluation / "cold_start"
+        asyncio.run(evaluate_policy(start_config, folder.sft_model, bank, start))
+        compare_with_start(config, folder.evaluation, start, modes)
+    write_report([folder.path], folder.path / REPORT_FILE)
 
 
 async def evaluate_policy(config: RunConfig, model: str | Path, bank: Path | None, folder: Path) -> dict[str, Any]:

@@ -18,17 +18,17 @@ from mh_train.report.build import Options, Part, build
 from mh_train.report.source import ReportError, read_run
 from mh_train.run.progress import say
 
-NAME = "report.html"
+REPORT_FILE = "report.html"
 
 
 def main(words: Sequence[str]) -> int:
     """Write the report of the run folders named; 0."""
     parser = argparse.ArgumentParser(prog="mh-train report", description=__doc__.splitlines()[0])
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders, the reference first")
-    parser.add_argument("--out", type=Path, help=f"the file to write (default: {NAME} in the first run folder)")
+    parser.add_argument("--out", type=Path, help=f"the file to write (default: {REPORT_FILE} in the first run folder)")
     parser.add_argument("--megabytes", type=float, default=Options.megabytes, help="size to stay below (default 4.5)")
     given = parser.parse_args(words)
-    write_report(given.runs, given.out or given.runs[0] / NAME, Options(given.megabytes))
+    write_report(given.runs, given.out or given.runs[0] / REPORT_FILE, Options(given.megabytes))
     return 0
 
 

@@ -63,7 +63,9 @@ function recordList(run, bank, f) {
     const rows = bank.records.filter(fits);
     if (f.sort) rows.sort((a, b) => (f.down ? -1 : 1) * compare(key(a), key(b)) || compare(a.id, b.id));
     const turn = pager(rows.length, PAGE, f, draw);
-    const columns = [["record", "nowrap mono", (r) => recordLink(run, r.id)], ...COLUMNS.map(([title, name, kind, cell]) => [sorter(title, name, f, draw), kind, cell]), ["memory", "text", (r) => h("span", { class: "raw", dir: "auto" }, r.title && h("b", {}, `${short(r.title, 80)}: `), short(r.content, 160))]];
+    const memory = (r) => h("span", { class: "raw", dir: "auto" }, r.title && h("b", {}, `${short(r.title, 80)}: `), short(r.content, 160));
+    const columns = [["record", "nowrap mono", (r) => recordLink(run, r.id)], ["memory", "text", memory],
+      ...COLUMNS.map(([title, name, kind, cell]) => [sorter(title, name, f, draw), kind, cell])];
     body.replaceChildren(rows.length ? card(table(columns, rows.slice(f.page * PAGE, (f.page + 1) * PAGE), "Memories")) : nothing("No memory fits; loosen a filter."), turn);
   };
   const set = (name) => (value) => { f[name] = value; f.page = 0; draw(); };
