@@ -23,6 +23,8 @@ RUN_STAGES = {
 TOOLS = {
     "env": "hold an environment to the contract: mh-train env check NAME [option=value ...]",
     "bank": "look at the memories of a run, and edit them: mh-train bank list runs/NAME",
+    "report": "one HTML file about one or more runs: mh-train report RUN [RUN ...] --out report.html",
+    "watch": "write the report again whenever a run has grown: mh-train watch RUN",
     "webshop": "build a WebShop store, report how its splits overlap: mh-train webshop build --help",
     "doctor": "what is installed, what is missing, and the command that fixes it",
 }
