@@ -26,6 +26,7 @@ from mh_train.memory.judge import Judge
 from mh_train.memory.lifecycle import consolidate
 from mh_train.memory.records import Record
 from mh_train.memory.retention import keep_budget, prune, retire
+from mh_train.memory.signature import same_advice
 from mh_train.memory.summaries import summarise
 from mh_train.memory.usage import use
 
@@ -88,7 +89,7 @@ def write(
     new: list[str] = []
     for record, vector in zip(records, vectors, strict=True):
         alike = _alike(record, vector, known, matrix, threshold)
-        if record.id in bank.records or any(other.signature.same_action(record.signature) for other in alike):
+        if record.id in bank.records or any(same_advice(other, record) for other in alike):
             counts["duplicates"] += 1
             continue
         bank.apply([add_event(record, vector, update, ACTOR, record.reason)])

@@ -13,7 +13,8 @@ import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -24,6 +25,12 @@ _WORD = re.compile(r"[^\W_]+")
 def words(text: str) -> list[str]:
     """Lower-case words and numbers of a text, in order."""
     return _WORD.findall(text.lower())
+
+
+@lru_cache(maxsize=8192)
+def _counts(text: str) -> Mapping[str, int]:
+    """How often each word occurs; kept, because most of a bank is the same after an update."""
+    return Counter(words(text))
 
 
 class Postings:
@@ -57,7 +64,7 @@ class Bm25:
     """BM25 (k1 = 1.2, b = 0.75) over n documents."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        counts = [Counter(words(text)) for text in texts]
+        counts = [_counts(text) for text in texts]
         size = len(texts)
         lengths = [sum(count.values()) for count in counts]
         mean = sum(lengths) / size if size and sum(lengths) else 1.0

@@ -21,6 +21,7 @@ from mh_train.memory.bank import Bank
 from mh_train.memory.index import words
 from mh_train.memory.journal import Event, pack_vector
 from mh_train.memory.records import LABEL_WORTH, Record, Signature
+from mh_train.memory.signature import same_advice
 
 ACTOR = "curate"
 JOINED = ("description", "applicability", "evidence_span")
@@ -92,7 +93,7 @@ def _similar(bank: Bank, name: str, threshold: float) -> list[Pair]:
 
 def _mergeable(a: Record, b: Record, margin: float) -> bool:
     """Same advice; and the same label, or rewards so close that the more confident label may stand for both."""
-    if not a.signature.same_action(b.signature):
+    if not same_advice(a, b):
         return False
     if a.descriptor is None or b.descriptor is None or a.descriptor.label == b.descriptor.label:
         return True
@@ -102,7 +103,7 @@ def _mergeable(a: Record, b: Record, margin: float) -> bool:
 def _differ(a: Record, b: Record) -> bool:
     """Eq. 5: another action or another label."""
     labels = (a.descriptor and a.descriptor.label, b.descriptor and b.descriptor.label)
-    return not a.signature.same_action(b.signature) or labels[0] != labels[1]
+    return not same_advice(a, b) or labels[0] != labels[1]
 
 
 def standing(record: Record, use_reward: bool) -> list[tuple[str, float]]:

@@ -96,10 +96,6 @@ class Signature:
         """Whether both speak about the same kind of situation: only then can they repeat or contradict each other."""
         return (self.type, self.scope, self.condition) == (other.type, other.scope, other.condition)
 
-    def same_action(self, other: Signature) -> bool:
-        """Whether both recommend (or both warn of) the same thing: only then may a high cosine mean a duplicate."""
-        return (self.action, self.options) == (other.action, other.options)
-
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Signature:
         """The inverse of `asdict` after JSON turned tuples into lists."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence, Set
 
 from mh_train.agent.types import Trajectory
 from mh_train.memory.index import words
-from mh_train.memory.records import Signature
+from mh_train.memory.records import Record, Signature
 
 CATEGORIES = {
     "take": "take pick grab get collect fetch carry",
@@ -39,19 +39,21 @@ OPPOSITES = frozenset(
     )
 )
 _NUMBERED = re.compile(r"\b([a-z]+) \d+\b")
+_TITLE = re.compile(r"\b[A-Z][a-z]+(?: [A-Z][a-z]+)+\b")
 _FUNCTION = frozenset(
     words("a an the to of in on at from with and or for is are it its some you your that this task into by as be i")
 )
 
 
 def entity_words(trajectories: Sequence[Trajectory]) -> frozenset[str]:
-    """The words that name things in episodes: of their goals, their actions, and numbered things that are seen ("drawer
-    1"); singular, without verbs."""
+    """The words that name things in episodes: of their goals, their actions, and of what is seen numbered things
+    ("drawer 1") and titles ("Velora Desk Lamp"); singular, without verbs."""
     texts: dict[str, None] = {}
     for trajectory in trajectories:
         texts[trajectory.goal] = None
         for step in trajectory.steps:
-            texts.update(dict.fromkeys([step.action, *step.admissible, *_NUMBERED.findall(step.observation)]))
+            seen = _NUMBERED.findall(step.observation) + _TITLE.findall(step.observation)
+            texts.update(dict.fromkeys([step.action, *step.admissible, *seen]))
     return things_in(" ".join(texts))
 
 
@@ -83,6 +85,22 @@ def signature(
         options=tuple(sorted(known - about)),
         condition=tuple(sorted(about)),
     )
+
+
+def same_advice(a: Record, b: Record) -> bool:
+    """Whether both recommend (or both warn of) the same thing: only then may a high cosine mean a duplicate.
+
+    Equal words do. Else the actions must be equal, and whatever either signature names as an option must be said by
+    both: which words are names depends on the episode that a record is from."""
+    if words(a.content) == words(b.content):
+        return True
+    one, other = a.signature, b.signature
+    options = {*one.options, *other.options} - {*one.condition, *other.condition}
+    return one.action == other.action and _said(a, options) == _said(b, options)
+
+
+def _said(record: Record, options: Set[str]) -> set[str]:
+    return {*record.signature.options, *map(_singular, words(record.content))} & options
 
 
 def _things(tokens: Iterable[str]) -> Iterable[str]:

@@ -20,6 +20,7 @@ from mh_train.memory.journal import Event
 from mh_train.memory.judge import Judge, JudgeRequest
 from mh_train.memory.lifecycle import similarity
 from mh_train.memory.records import Change, Descriptor, Record, Usage, clean_text, record_id
+from mh_train.memory.signature import same_advice
 
 ACTOR = "curate"
 SYSTEM = """You condense memories of an agent that say similar things into one. Keep what they share and the condition
@@ -70,7 +71,7 @@ def clusters(bank: Bank, config: LifecycleConfig) -> list[list[Record]]:
             for other, cosine in zip(able, cosines, strict=True)
             if other.id in free
             and other.env == first.env
-            and other.signature.same_action(first.signature)
+            and same_advice(other, first)
             and (other is first or similarity(float(cosine), first.signature, other.signature) > config.summarise)
         ]
         if len(group) >= config.summarise_from:

@@ -24,6 +24,7 @@ from mh_train.memory.inspect import Table, shortened
 from mh_train.memory.journal import FORMAT, Event
 from mh_train.memory.lifecycle import similarity
 from mh_train.memory.records import MemoryStoreError, Record
+from mh_train.memory.signature import same_advice
 
 
 @dataclass(frozen=True)
@@ -94,9 +95,9 @@ def preview(bank: Bank, records: Sequence[Record], config: MemoryConfig) -> Prev
     for record, cosines in zip(fresh.values(), vectors @ matrix.T, strict=True):
         for other, cosine in zip(live, cosines, strict=True):
             sim = similarity(float(cosine), record.signature, other.signature)
-            if sim > config.lifecycle.merge and record.signature.same_action(other.signature):
+            if sim > config.lifecycle.merge and same_advice(record, other):
                 duplicates.append((record.id, other.id, sim))
-            elif sim > config.lifecycle.conflict and not record.signature.same_action(other.signature):
+            elif sim > config.lifecycle.conflict and not same_advice(record, other):
                 conflicts.append((record.id, other.id, sim))
     return Preview(tuple(fresh.values()), same, different, tuple(duplicates), tuple(conflicts))
 
