@@ -130,9 +130,10 @@ class ModelConfig:
 
 @dataclass
 class EngineConfig:
-    name: str = "transformers"  # transformers | api | scripted | simulated | "module:Class" of yours
+    name: str = "transformers"  # transformers | vllm | api | scripted | simulated | "module:Class" of yours
     max_batch: int = 128  # sequences decoded together
     fixed_order: bool = True  # wait for every live episode before a batch, so that runs repeat bit for bit
+    probe_tolerance: float = 0.0  # nats between engine and trainer after a weight update; 0 = by model.dtype
     options: dict[str, Any] = field(default_factory=dict)  # passed to the engine
 
 

@@ -7,7 +7,18 @@ from __future__ import annotations
 
 from math import ceil
 
-from mh_train.config.schema import RunConfig, Use
+from mh_train.config.schema import Judging, RunConfig, Use, Writer
+
+
+def longest_context(config: RunConfig) -> int:
+    """The longest prompt + completion that the policy will be asked for, in tokens: what an engine must hold."""
+    memory = config.memory
+    lengths = [config.env.prompt_tokens + config.env.completion_tokens]
+    if memory.use is not Use.none and memory.write and memory.writer is Writer.distill:
+        lengths.append(memory.distill.prompt_tokens + memory.distill.max_tokens)
+    if memory.use is not Use.none and memory.verifier.source is Judging.policy:
+        lengths.append(memory.verifier.prompt_tokens + memory.verifier.max_tokens)
+    return max(lengths)
 
 
 def derived_sizes(config: RunConfig) -> dict[str, int]:

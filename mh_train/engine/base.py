@@ -13,7 +13,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Any, Literal, Protocol, Self, TypedDict
 
 FinishReason = Literal["stop", "length", "abort"]
 
@@ -93,6 +93,10 @@ class Engine(ABC):
     codec: Codec
     max_context: int
     """Longest prompt + completion, in tokens."""
+    holds_weights = False
+    """Generates with a copy of the policy, which `sync` must bring up to date; probed after every sync."""
+    version = 0
+    """The update whose weights it generates with."""
 
     @abstractmethod
     async def generate(self, request: Request) -> Completion:
@@ -105,7 +109,11 @@ class Engine(ABC):
     async def sync(self, model: Any, version: int) -> dict[str, float]:
         """Take the trainer's weights; metrics of the transfer. Engines that share the model object have nothing to
         do."""
+        self.version = version
         return {}
+
+    async def sleep(self) -> None:  # noqa: B027 - most engines have nothing to give back
+        """Give accelerator memory back to the trainer until the next `sync`; nobody may be generating."""
 
     def take_stats(self) -> EngineStats:
         """Counters since the previous call, reset."""
@@ -113,6 +121,12 @@ class Engine(ABC):
 
     async def close(self) -> None:  # noqa: B027 - most engines hold nothing
         """Free the backend."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
 
 class EngineError(RuntimeError):

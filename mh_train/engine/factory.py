@@ -10,10 +10,13 @@ from typing import Any
 
 from mh_train.config.schema import EngineConfig
 from mh_train.engine.base import Engine
+from mh_train.engine.serving import Serving
 from mh_train.plugins import load_named
 
 
-def make_engine(config: EngineConfig, model: Any = None, tokenizer: Any = None) -> Engine:
+def make_engine(
+    config: EngineConfig, model: Any = None, tokenizer: Any = None, serving: Serving | None = None
+) -> Engine:
     """The engine that `config.name` names.
 
     `transformers` needs `model` and `tokenizer`; `api` the options of `ApiEngine`, and the tokenizer for its endpoint
@@ -46,6 +49,16 @@ def make_engine(config: EngineConfig, model: Any = None, tokenizer: Any = None) 
             from mh_train.engine.codec import HFCodec
 
             engine = ApiEngine(codec=None if tokenizer is None else HFCodec(tokenizer), **options)
+        case "vllm":
+            from mh_train.engine.codec import HFCodec
+            from mh_train.engine.load import end_ids
+            from mh_train.engine.vllm import VllmEngine
+
+            if serving is None:
+                raise ValueError("engine.name=vllm generates for the policy; choose transformers or api here.")
+            engine = VllmEngine(serving, HFCodec(tokenizer, end_ids(model)), config.max_batch, **options)
         case _:
-            raise ValueError(f"engine.name={config.name} is unknown; choose transformers, scripted, simulated or api.")
+            raise ValueError(
+                f"engine.name={config.name} is unknown; choose transformers, vllm, scripted, simulated or api."
+            )
     return engine

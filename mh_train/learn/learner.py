@@ -94,6 +94,14 @@ class Learner:
             "time/optimize_s": time.perf_counter() - scored_at,
         }
 
+    def gap(self, rows: Sequence[Row], temperature: float) -> float:
+        """Mean |log pi - sampler's log-prob| in nats over the completion tokens of rows sampled at `temperature`."""
+        self.model.eval()
+        batch = pack(rows, self.accelerator.device, torch.promote_types(self.dtype, torch.float32))
+        with torch.no_grad(), self.autocast(), packed_attention(self.model):
+            logprobs = self.scorer(**batch.inputs(), temperature=temperature)[0]
+        return float((logprobs - batch.sampler).abs().mean())
+
     def autocast(self) -> AbstractContextManager[Any]:
         """The precision the model was loaded in; an engine that shares the model object generates under it too."""
         return computing_in(self.dtype, self.accelerator.device)

@@ -42,6 +42,7 @@ from mh_train.run.metrics import Metrics
 from mh_train.run.progress import bar, say
 from mh_train.stages import parts
 from mh_train.stages.others import external_speaker, other_judge
+from mh_train.stages.push import push_weights
 
 
 @dataclass
@@ -82,7 +83,8 @@ def main(config: RunConfig) -> None:
 async def train(run: Training) -> None:
     """The loop."""
     config = run.config
-    async with parts.pool(config) as pool:
+    async with parts.pool(config) as pool, run.policy.engine:
+        await push_weights(config, run.policy.engine, run.learner, run.update)
         with bar("grpo", config.learn.updates - run.update) as progress:
             while run.update < config.learn.updates:
                 values = await one_update(run, pool)
@@ -119,8 +121,9 @@ async def one_update(run: Training, pool: EnvPool) -> dict[str, float]:
     if ranks.main:
         write_trajectories(run.folder.trajectories / f"update-{update:05d}.jsonl", result.trajectories)
     rows = rows_from_trajectories(result.trajectories, advantages, config.learn.train_reconstruct)
+    await policy.engine.sleep()
     values |= run.learner.update(rows, update, config.rollout.temperature)
-    values |= await policy.engine.sync(run.learner.model, update)
+    values |= await push_weights(config, policy.engine, run.learner, update)
     stats = ranks.everyone(policy.engine.take_stats())
     seconds = max(each.seconds for each in stats)
     generated = {"time/generate_s": seconds, "time/update_s": time.perf_counter() - started}

@@ -18,9 +18,11 @@ from envs.registry import load as load_env
 from mh_train.agent.prompts import Prompts
 from mh_train.agent.speaker import EngineSpeaker, Speaker
 from mh_train.config import ConfigError, RunConfig
+from mh_train.config.sizes import longest_context
 from mh_train.engine.base import Engine
 from mh_train.engine.factory import make_engine
 from mh_train.engine.load import load_model
+from mh_train.engine.serving import Serving
 from mh_train.learn.ranks import Ranks
 from mh_train.memory.bank import Bank
 from mh_train.memory.embed import Embedder
@@ -84,7 +86,9 @@ def start_policy(config: RunConfig, folder: RunFolder) -> str:
 def policy(config: RunConfig, path: str | Path) -> Policy:
     """Load the model at `path` and give it an engine, prompts and a voice."""
     model, tokenizer = load_model(config.model, path)
-    engine = make_engine(config.engine, model, tokenizer)
+    context = min(longest_context(config), model.config.max_position_embeddings)
+    serving = Serving(str(path), context, config.model.dtype, config.model.lora, config.seed)
+    engine = make_engine(config.engine, model, tokenizer, serving)
     made = make_prompts(config, engine.codec)
     return Policy(model, tokenizer, engine, made, EngineSpeaker(engine))
 

@@ -102,16 +102,16 @@ def check_noise_belongs_to_the_request(engine: Engine) -> None:
     assert [a.token_ids for a in rekeyed] != [a.token_ids for a in together]
 
 
-def check_logprobs(engine: Engine, model: Any, temperature: float) -> None:
+def check_logprobs(engine: Engine, model: Any, temperature: float, tolerance: float = 1e-5) -> None:
     """The engine's log-probs are those of one plain forward pass at the same temperature."""
     asked = requests(engine, 9, temperature=temperature)
     for request, answer in zip(asked, answers(engine, asked), strict=True):
         expected = forward_logprobs(model, request.prompt_ids, answer.token_ids, temperature)
         chosen = expected[range(len(answer.token_ids)), answer.token_ids].tolist()
-        assert max(abs(a - b) for a, b in zip(answer.logprobs, chosen, strict=True)) <= 1e-5
+        assert max(abs(a - b) for a, b in zip(answer.logprobs, chosen, strict=True)) <= tolerance
 
 
-def check_greedy(engine: Engine, model: Any) -> None:
+def check_greedy(engine: Engine, model: Any, tolerance: float = 1e-5) -> None:
     """Temperature 0 says what `generate` of transformers says, with the log-probs of the untempered distribution."""
     asked = requests(engine, 7, temperature=0.0)
     for request, answer in zip(asked, answers(engine, asked), strict=True):
@@ -128,10 +128,10 @@ def check_greedy(engine: Engine, model: Any) -> None:
         assert answer.token_ids == tuple(whole[0, len(request.prompt_ids) :].tolist())
         expected = forward_logprobs(model, request.prompt_ids, answer.token_ids, 1.0)
         chosen = expected[range(len(answer.token_ids)), answer.token_ids].tolist()
-        assert max(abs(a - b) for a, b in zip(answer.logprobs, chosen, strict=True)) <= 1e-5
+        assert max(abs(a - b) for a, b in zip(answer.logprobs, chosen, strict=True)) <= tolerance
 
 
-def check_watch(engine: Engine, model: Any) -> None:
+def check_watch(engine: Engine, model: Any, tolerance: float = 1e-5) -> None:
     """Watched tokens come with their log-probs at every position, in the order asked, whatever others watch."""
     plain = requests(engine, 6, temperature=0.7)
     watches = [(), (7,), (300, 5, 9), (), (5,), (12, 11)]
@@ -141,7 +141,7 @@ def check_watch(engine: Engine, model: Any) -> None:
             assert answer.watched == ()
             continue
         expected = forward_logprobs(model, request.prompt_ids, answer.token_ids, 0.7)[:, list(request.watch)]
-        torch.testing.assert_close(torch.tensor(answer.watched), expected, atol=1e-5, rtol=0)
+        torch.testing.assert_close(torch.tensor(answer.watched), expected, atol=tolerance, rtol=0)
 
 
 def check_mixed_settings(engine: Engine) -> None:

@@ -12,15 +12,17 @@ from mh_train.config.schema import EngineConfig
 from mh_train.engine.api import ApiEngine
 from mh_train.engine.factory import make_engine
 from mh_train.engine.scripted import ScriptedEngine, look_policy
+from mh_train.engine.serving import Serving
 from mh_train.engine.simulated import SimulatedEngine
 from mh_train.engine.transformers import TransformersEngine
+from mh_train.engine.vllm import VllmEngine
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "engine"
 
 
 def test_every_engine_config_makes_its_engine(model: Any, tokenizer: Any) -> None:
     made = {
-        path.stem: make_engine(EngineConfig(**yaml.safe_load(path.read_text())), model, tokenizer)
+        path.stem: make_engine(EngineConfig(**yaml.safe_load(path.read_text())), model, tokenizer, Serving("", 64))
         for path in CONFIGS.glob("*.yaml")
     }
     kinds = {
@@ -28,6 +30,7 @@ def test_every_engine_config_makes_its_engine(model: Any, tokenizer: Any) -> Non
         "scripted": ScriptedEngine,
         "simulated": SimulatedEngine,
         "api": ApiEngine,
+        "vllm": VllmEngine,
     }
     assert {name: type(engine) for name, engine in made.items()} == kinds
 
