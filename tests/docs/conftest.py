@@ -6,7 +6,14 @@ import pytest
 
 from mh_train.cli import main
 
-SHORT = ("sft.trajectories=8", "sft.summaries=4", "sft.epochs=1", "learn.updates=1", "evaluate.limit=1")
+SHORT = (
+    "sft.trajectories=2",
+    "sft.summaries=1",
+    "sft.epochs=1",
+    "learn.updates=1",
+    "evaluate.limit=1",
+    "evaluate.modes=[memory]",
+)
 
 
 @pytest.fixture(scope="session")

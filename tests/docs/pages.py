@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,3 +64,16 @@ def write_files(page: Path, folder: Path) -> None:
             path = folder / block.title
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block.text, encoding="utf-8")
+
+
+def install(folder: Path) -> None:
+    """Write what pip would write for the folder's pyproject.toml, so that its entry points are known."""
+    if not (folder / "pyproject.toml").is_file():
+        return
+    about = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    info = folder / f"{about['name']}-{about['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {about['name']}\nVersion: {about['version']}\n")
+    for group, points in about["entry-points"].items():
+        lines = [f"{name} = {target}\n" for name, target in points.items()]
+        (info / "entry_points.txt").write_text(f"[{group}]\n{''.join(lines)}")

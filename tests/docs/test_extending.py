@@ -2,11 +2,10 @@
 
 import importlib
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
-from pages import ROOT, write_files
+from pages import ROOT, install, write_files
 
 from envs.check import check_env
 from mh_train.agent.types import Trajectory
@@ -29,17 +28,6 @@ def project(tmp_path, monkeypatch) -> Path:
     monkeypatch.syspath_prepend(tmp_path)
     importlib.invalidate_caches()
     return tmp_path
-
-
-def install(folder: Path) -> None:
-    """What pip would write for the folder's pyproject.toml."""
-    about = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
-    info = folder / f"{about['name']}-{about['version']}.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {about['name']}\nVersion: {about['version']}\n")
-    for group, points in about["entry-points"].items():
-        lines = [f"{name} = {target}\n" for name, target in points.items()]
-        (info / "entry_points.txt").write_text(f"[{group}]\n{''.join(lines)}")
 
 
 def test_the_environment_keeps_every_rule(project):
