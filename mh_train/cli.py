@@ -57,6 +57,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run_stage(arguments: argparse.Namespace) -> int:
     from mh_train.config import compose, expand_sweep
 
+    if arguments.stage == "eval" and any(word.startswith("table=") for word in arguments.words):
+        table = importlib.import_module("mh_train.stages.table")
+        return int(table.main(arguments.words, arguments.dry_run))
     jobs = expand_sweep(arguments.words) if arguments.multirun else [list(arguments.words)]
     configs = [compose(job) for job in jobs]
     if arguments.multirun:
