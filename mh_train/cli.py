@@ -19,6 +19,7 @@ RUN_STAGES = {
     "grpo": "train with GRPO, the memory bank filling online; resumes by itself",
     "eval": "evaluate the run's policy on fixed task panels in every mode",
     "run": "data, sft, grpo and eval, one after the other",
+    "stream": "a task stream with a bank that grows from nothing, several memory methods side by side",
 }
 TOOLS = {
     "env": "hold an environment to the contract: mh-train env check NAME [option=value ...]",

@@ -369,7 +369,7 @@ class StreamConfig:
     tasks: int = 150  # tasks of a stream, drawn from env.train_split by its seed
     seeds: list[int] = field(default_factory=lambda: [0, 1, 2, 3, 4])  # one stream of every method per seed
     error: float = 0.1  # engine=scripted: share of steps in which the agent errs
-    fooled: float = 0.15  # engine=scripted: share of verifier readings that misjudge the episode
+    fooled: float = 0.1  # engine=scripted: share of verifier readings that misjudge the episode
     slip: float = 0.1  # engine=scripted: share of lessons that the writer mistakes
 
 

@@ -15,10 +15,11 @@ def drawn(content: str, when: str = "", goal: str = ROOM.goal):
 
 def same(one: str, other: str, *things) -> bool:
     known = things or (THINGS, THINGS)
-    signed = (
-        signature("procedural_hint", "toy", "pick", text, "", ROOM.goal, k) for text, k in zip((one, other), known)
+    a, b = (
+        record(text, signature=signature("procedural_hint", "toy", "pick", text, "", ROOM.goal, names))
+        for text, names in zip((one, other), known, strict=True)
     )
-    return same_advice(*(record(text, signature=s) for text, s in zip((one, other), signed)))
+    return same_advice(a, b)
 
 
 def test_names_come_from_goal_actions_and_numbered_things():
