@@ -45,6 +45,16 @@ class Writer(str, Enum):
 
     distill = "distill"  # the policy's {"situation", "memory"} pairs (MemHarness)
     induce = "induce"  # typed candidates with evidence spans (MemGuard)
+    exemplar = "exemplar"  # whole episodes as worked examples, no model (Synapse)
+    workflow = "workflow"  # the routines of episodes, no model (AWM)
+
+
+class Manager(str, Enum):
+    """Who decides what becomes of a new memory (`memory.manager`)."""
+
+    rules = "rules"  # deduplication and governance
+    mem0 = "mem0"  # a model: add, update, delete
+    expel = "expel"  # a model: add, edit, agree, remove, with votes
 
 
 class Outcome(str, Enum):
@@ -181,6 +191,7 @@ class DistillConfig:
     max_tokens: int = 512  # longest answer
     prompt_tokens: int = 12288  # longer trajectories keep their head and tail
     min_steps: int = 1  # shorter trajectories are not distilled
+    only: str = ""  # success | failure: trajectories of the other outcome are not distilled
 
 
 @dataclass
@@ -278,6 +289,7 @@ class MemoryConfig:
     reconstructor: ReconstructorConfig = field(default_factory=ReconstructorConfig)  # of use=external
     dropout: float = 0.0  # share of training groups that meet an empty bank
     exclude_same_task: bool = False  # in training, hide records distilled from the very task
+    only_same_task: bool = False  # hide all records but those of the very task (reflections on earlier attempts)
     hybrid: bool = False  # rank by BM25 + cosine instead of cosine alone
     lexical_weight: float = 0.5  # share of BM25 in the hybrid relevance
     budget: int = 384  # active records at most
@@ -288,6 +300,7 @@ class MemoryConfig:
     dedup: DedupConfig = field(default_factory=DedupConfig)
     prune: PruneConfig = field(default_factory=PruneConfig)
     writer: Writer = Writer.distill  # who words new memories
+    manager: Manager = Manager.rules  # who decides what becomes of them
     outcome: Outcome = Outcome.environment  # what usage counts as a success
     noise: float = 0.0  # share of verifier labels corrupted before admission (robustness study)
     verifier: VerifierConfig = field(default_factory=VerifierConfig)

@@ -16,6 +16,7 @@ from mh_train.config.schema import Judging, MemoryConfig, Outcome, VerifierConfi
 from mh_train.engine.base import Engine
 from mh_train.memory.admission import admit, corrupt, with_verdict
 from mh_train.memory.distill import DistillPrompts, choose, distill
+from mh_train.memory.exemplars import exemplars
 from mh_train.memory.induction import Candidate, as_guard, induce
 from mh_train.memory.journal import Event
 from mh_train.memory.judge import EngineJudge, Judge
@@ -112,6 +113,9 @@ async def propose(
 async def _worded(
     chosen: Sequence[Trajectory], verified: Verified, config: MemoryConfig, this: Round
 ) -> tuple[list[tuple[int, Candidate]], dict[str, float]]:
+    if config.writer in (Writer.exemplar, Writer.workflow):
+        told = exemplars(chosen, config.writer, this.update, this.run)
+        return [(i, Candidate(record)) for i, record in told], {}
     if config.writer is Writer.distill:
         records, counts = await distill(
             chosen, this.speaker, this.engine, this.prompts, config.distill, this.seed, this.update, this.run

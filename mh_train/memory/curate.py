@@ -15,15 +15,16 @@ import numpy as np
 
 from mh_train.agent.speaker import Speaker
 from mh_train.agent.types import Trajectory
-from mh_train.config.schema import MemoryConfig
+from mh_train.config.schema import Manager, MemoryConfig
 from mh_train.engine.base import Engine
 from mh_train.memory.bank import Bank, add_event
 from mh_train.memory.candidates import Round, make_judge, outcomes, propose
 from mh_train.memory.distill import DistillPrompts
 from mh_train.memory.health import health, rates
 from mh_train.memory.journal import Event
-from mh_train.memory.judge import Judge
+from mh_train.memory.judge import EngineJudge, Judge
 from mh_train.memory.lifecycle import consolidate
+from mh_train.memory.managed import manage
 from mh_train.memory.records import Record
 from mh_train.memory.retention import keep_budget, prune, retire
 from mh_train.memory.signature import same_advice
@@ -58,7 +59,11 @@ async def curate(
         records, rejected, counts = await propose(trajectories, won, verified, config, this)
         bank.apply(rejected)
         metrics |= counts
-        new, written = write(bank, records, config.dedup.write, update)
+        if config.manager is Manager.rules:
+            new, written = write(bank, records, config.dedup.write, update)
+        else:
+            manager = judge or EngineJudge(speaker, engine)
+            new, written = await manage(bank, records, config.manager, manager, seed, update)
         metrics |= written
         if config.lifecycle.enabled:
             merged = consolidate(bank, new, config.lifecycle, config.admission, update)

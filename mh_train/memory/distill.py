@@ -40,10 +40,13 @@ class DistillPrompts(Protocol):
 def choose(
     trajectories: Sequence[Trajectory], won: Mapping[str, bool], config: DistillConfig, seed: int, update: int
 ) -> list[Trajectory]:
-    """The `fraction` of trajectories that are distilled, in their given order; `won` is each one's outcome by id.
+    """The `fraction` of trajectories that are distilled, in their given order; `won` is each one's outcome by id, and
+    with `only` those of the other outcome are left out.
 
     As many successes as failures as far as there are any; what then lacks is filled at random from the rest."""
     able = [t for t in trajectories if len(t.steps) >= max(config.min_steps, 1)]
+    if config.only:
+        able = [t for t in able if won[t.id] == (config.only == "success")]
     wanted = min(int(len(trajectories) * config.fraction), len(able))
     rng = random.Random(noise_key(seed, update, "distill"))
     sides = [t for t in able if won[t.id]], [t for t in able if not won[t.id]]

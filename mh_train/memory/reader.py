@@ -93,7 +93,7 @@ class BankReader:
         """Rank q queries with embeddings (q, d): at most k positives, then summaries, then guards."""
         config, view = self.config, self.view
         weight = config.lexical_weight if config.hybrid else 0.0
-        relevance = view.relevance(vectors, queries, weight, self.exclude_same_task)
+        relevance = view.relevance(vectors, queries, weight, self.exclude_same_task, config.only_same_task)
         budgets = {"positive": config.k, "summary": config.scoring.summaries, "guard": config.scoring.guards}
         found: list[list[MemoryHit]] = [[] for _ in queries]
         for role, scored in self.score(relevance, queries).items():

@@ -88,12 +88,13 @@ class BankView:
         queries: Sequence[MemoryQuery],
         lexical_weight: float,
         exclude_same_task: bool = False,
+        only_same_task: bool = False,
     ) -> Relevance:
         """Relevance r of every row to q queries with embeddings `vectors` (q, d).
 
         r = cosine, or with `lexical_weight` w > 0 the hybrid (1 - w) max(cosine, 0) + w BM25 in units of the query's
-        idf mass (SPEC 5). Records of another environment, and with `exclude_same_task` those learnt from the very
-        task, are hidden.
+        idf mass (SPEC 5). Records of another environment, with `exclude_same_task` those learnt from the very task, and
+        with `only_same_task` all others, are hidden.
         """
         cosine = cosines(vectors, self.matrix)
         lexical = self.bm25.scores([query.text for query in queries]) if lexical_weight > 0 else None
@@ -105,6 +106,8 @@ class BankView:
             row[self.elsewhere.get(query.env, slice(None))] = -np.inf
             if exclude_same_task:
                 row[self.tasks.get(query.task_id, [])] = -np.inf
+            if only_same_task:
+                row[np.setdiff1d(np.arange(len(row)), self.tasks.get(query.task_id, []))] = -np.inf
         return Relevance(total, cosine, lexical)
 
     def applicability(self, queries: Sequence[MemoryQuery]) -> np.ndarray:
