@@ -214,6 +214,7 @@ class MilvusConfig:
     enabled: bool = True  # mirror the bank in Milvus
     uri: str = ""  # empty: Milvus Lite inside the run folder; else http://host:19530
     token: str = ""  # of the server, when it wants one
+    search_above: int = 0  # retrievable records above which Milvus finds the candidates of a query; 0 = never
     collection: str = "memories"  # name of the collection
 
 

@@ -22,6 +22,7 @@ from mh_train.memory.embed import Embedder, Fingerprint
 from mh_train.memory.events import BankState
 from mh_train.memory.journal import Event, Journal, pack_vector
 from mh_train.memory.milvus import MilvusMirror
+from mh_train.memory.milvus_search import MilvusSearch
 from mh_train.memory.records import MemoryStoreError, Record, canonical
 from mh_train.memory.view import BankView
 
@@ -78,6 +79,14 @@ class Bank:
         if self._view is None:
             self._view = BankView(self.state, self.embedder.fingerprint)
         return self._view
+
+    def search(self) -> MilvusSearch | None:
+        """Finds candidates in Milvus for a view of now, when the bank is above `milvus.search_above` and the mirror
+        holds all of it; else None: the view scans itself."""
+        above = self.config.milvus.search_above
+        if not above or self.mirror is None or self._unmirrored or len(self.view()) <= above:
+            return None
+        return MilvusSearch(self.mirror)
 
     def apply(self, events: Sequence[Event]) -> None:
         """Apply events in the given order and queue them for the journal. Raises `MemoryStoreError` for impossible

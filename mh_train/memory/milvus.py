@@ -86,6 +86,24 @@ class MilvusMirror:
         )
         return sorted((dict(item) for item in found), key=lambda item: item["id"])
 
+    def search(self, column: str, data: Sequence[Any], condition: str, limit: int) -> list[list[str]]:
+        """Ids of the best rows that meet a condition, best first, for each of q vectors (`dense`, cosine) or texts
+        (`sparse`, BM25)."""
+        metric = "COSINE" if column == "dense" else "BM25"
+
+        def work() -> list[list[str]]:
+            found = self._client.search(
+                self.collection,
+                data=list(data),
+                anns_field=column,
+                filter=condition,
+                limit=limit,
+                search_params={"metric_type": metric},
+            )
+            return [[hit["id"] for hit in hits] for hits in found]
+
+        return self._guarded("searched", work)
+
     def stored(self) -> dict[str, Any] | None:
         """Embedder and run that the stored collection was made for: {} when unknown, None when there is no
         collection."""

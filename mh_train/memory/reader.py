@@ -18,6 +18,7 @@ import numpy as np
 from mh_train.agent.types import HitRole, MemoryHit, MemoryQuery
 from mh_train.config.schema import MemoryConfig
 from mh_train.memory.embed import Embedder
+from mh_train.memory.milvus_search import MilvusSearch
 from mh_train.memory.records import MemoryStoreError, Record
 from mh_train.memory.scoring import Scored, score_guards, score_plain, score_positive
 from mh_train.memory.view import BankView, Relevance
@@ -49,9 +50,18 @@ class ReaderStats:
 
 
 class BankReader:
-    """Answers queries from one view. `training` switches `memory.exclude_same_task` on."""
+    """Answers queries from one view. `training` switches `memory.exclude_same_task` on; with `search`, Milvus finds the
+    candidates."""
 
-    def __init__(self, view: BankView, embedder: Embedder, config: MemoryConfig, *, training: bool = False) -> None:
+    def __init__(
+        self,
+        view: BankView,
+        embedder: Embedder,
+        config: MemoryConfig,
+        *,
+        training: bool = False,
+        search: MilvusSearch | None = None,
+    ) -> None:
         if view.fingerprint != embedder.fingerprint:
             raise MemoryStoreError(
                 f"The bank view was made with embedder {view.fingerprint.name}, the reader has "
@@ -60,6 +70,7 @@ class BankReader:
         self.view = view
         self.embedder = embedder
         self.config = config
+        self.finder = search
         self.exclude_same_task = training and config.exclude_same_task
         self.stats = ReaderStats()
         self._batch: tuple[list[MemoryQuery], asyncio.Task[list[list[MemoryHit]]]] | None = None
@@ -93,7 +104,8 @@ class BankReader:
         """Rank q queries with embeddings (q, d): at most k positives, then summaries, then guards."""
         config, view = self.config, self.view
         weight = config.lexical_weight if config.hybrid else 0.0
-        relevance = view.relevance(vectors, queries, weight, self.exclude_same_task, config.only_same_task)
+        rows = None if self.finder is None else self.finder.rows(view, vectors, queries, weight > 0)
+        relevance = view.relevance(vectors, queries, weight, self.exclude_same_task, config.only_same_task, rows)
         budgets = {"positive": config.k, "summary": config.scoring.summaries, "guard": config.scoring.guards}
         found: list[list[MemoryHit]] = [[] for _ in queries]
         for role, scored in self.score(relevance, queries).items():

@@ -89,14 +89,21 @@ class BankView:
         lexical_weight: float,
         exclude_same_task: bool = False,
         only_same_task: bool = False,
+        rows: Sequence[np.ndarray] | None = None,
     ) -> Relevance:
         """Relevance r of every row to q queries with embeddings `vectors` (q, d).
 
         r = cosine, or with `lexical_weight` w > 0 the hybrid (1 - w) max(cosine, 0) + w BM25 in units of the query's
         idf mass (SPEC 5). Records of another environment, with `exclude_same_task` those learnt from the very task, and
-        with `only_same_task` all others, are hidden.
+        with `only_same_task` all others, are hidden; with `rows` (one array of rows per query, found by a search
+        engine) all but these.
         """
-        cosine = cosines(vectors, self.matrix)
+        if rows is None:
+            cosine = cosines(vectors, self.matrix)
+        else:
+            cosine = np.zeros((len(queries), len(self)), dtype=np.float32)
+            for i, found in enumerate(rows):
+                cosine[i, found] = cosines(vectors[i : i + 1], self.matrix[found])
         lexical = self.bm25.scores([query.text for query in queries]) if lexical_weight > 0 else None
         if lexical is None:
             total = rounded(cosine)
@@ -108,6 +115,10 @@ class BankView:
                 row[self.tasks.get(query.task_id, [])] = -np.inf
             if only_same_task:
                 row[np.setdiff1d(np.arange(len(row)), self.tasks.get(query.task_id, []))] = -np.inf
+        for row, found in zip(total, rows or [], strict=False):
+            shown = row[found]
+            row[:] = -np.inf
+            row[found] = shown
         return Relevance(total, cosine, lexical)
 
     def applicability(self, queries: Sequence[MemoryQuery]) -> np.ndarray:

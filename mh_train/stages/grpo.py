@@ -105,7 +105,8 @@ async def one_update(run: Training, pool: EnvPool) -> dict[str, float]:
     started = time.perf_counter()
     reader = None
     if run.view is not None and run.embedder is not None:
-        reader = BankReader(run.view, run.embedder, config.memory, training=True)
+        search = None if run.bank is None else run.bank.search()
+        reader = BankReader(run.view, run.embedder, config.memory, training=True, search=search)
     tasks = run.cursor.next(config.rollout.tasks)
     voice = (policy.speaker, policy.engine, policy.prompts)
     result = await rollout(config, tasks, pool, *voice, reader, update, share=ranks.share, exchange=ranks.everyone)
