@@ -116,7 +116,7 @@ def _reachable(key: str, engine: EngineConfig, model_path: str, why: str) -> Ite
     if engine.name == "api" and not (options.get("url") and options.get("model")):
         yield (
             f"{key}.engine.options needs url and model for {why}, for example "
-            f"'{key}.engine.options={{url: http://localhost:8000/v1, model: NAME}}'."
+            f"'+{key}.engine.options={{url: http://localhost:8000/v1, model: NAME}}'."
         )
     if engine.name == "api" and options.get("endpoint") == "completions" and not model_path:
         yield f"{key}.model_path is not set; endpoint=completions needs the tokenizer of the served model."
