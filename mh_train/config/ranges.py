@@ -19,7 +19,7 @@ KNOWN = {
     "memory.verifier.engine.name": ("transformers", "vllm", "api", "scripted"),
     "prompt.preset": ("full", "compact", "release"),
     "model.dtype": ("float32", "bfloat16", "float16"),
-    "learn.importance": ("none", "token"),
+    "learn.importance": ("none", "token", "turn"),
     "memory.embedder.name": ("wordllama", "sentence_transformers", "bge_m3", "hashing"),
 }
 POSITIVE = (

@@ -163,6 +163,7 @@ class RolloutConfig:
     top_k: int = 0  # must be 0 (off) in training
     retries: int = 2  # fresh attempts of an episode whose environment failed, then its group is dropped
     concurrency: int = 0  # episodes at once; 0 = all
+    max_staleness: int = 0  # updates that generation may be behind the learner, 0 to 4; 0 = strictly on-policy
 
 
 @dataclass
@@ -339,8 +340,8 @@ class LearnConfig:
     minibatch_turns: int = 256  # turn rows per optimizer step
     token_budget: int = 16384  # packed tokens per micro-batch and rank
     train_reconstruct: bool = True  # reconstruct turns get gradients
-    importance: str = "none"  # none | token: truncated sampler/trainer ratio on every token
-    importance_cap: float = 2.0  # largest ratio of `importance`
+    importance: str = "none"  # none | token: truncated trainer/sampler ratio on every token | turn: far turns masked
+    importance_cap: float = 2.0  # largest ratio of `importance`; for turns of their geometric mean, either way
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
 
 

@@ -56,6 +56,13 @@ def _sampling(config: RunConfig) -> Iterator[str]:
             "rollout.top_p must be 1 and rollout.top_k 0: truncated sampling biases the importance ratio in training; "
             "set them for evaluation only."
         )
+    if not 0 <= config.rollout.max_staleness <= 4:
+        yield f"rollout.max_staleness={config.rollout.max_staleness} must lie between 0 and 4."
+    if config.rollout.max_staleness and config.engine.name == "transformers":
+        yield (
+            "rollout.max_staleness above 0 needs an engine with weights of its own: engine=transformers generates with "
+            "those that the learner is changing. Choose engine=vllm or vllm_server."
+        )
     tiny = config.model.path == "tiny"
     if tiny and config.env.prompt_tokens + config.env.completion_tokens > config.model.tiny.context:
         yield "model.tiny.context is shorter than env.prompt_tokens + env.completion_tokens; raise it."

@@ -179,7 +179,7 @@ class Learner:
                 )
                 old = logprobs.detach() if micro.old is None else micro.old
                 result = policy_loss(
-                    logprobs, entropy, old, batch.sampler, batch.advantages, self.config, micro.reference
+                    logprobs, entropy, old, batch.sampler, batch.advantages, self.config, micro.reference, batch.turns
                 )
                 self.accelerator.backward(result.loss * (scale * batch.weight))
             if batch.weight:

@@ -34,6 +34,7 @@ class MicroBatch:
     targets: Tensor  # (C,) completion token ids
     advantages: Tensor  # (C,)
     sampler: Tensor  # (C,) log-probs of the sampler
+    turns: Tensor  # (C,) number of the row that a completion token is in
     weight: float = 1.0
 
     def inputs(self) -> dict[str, Any]:
@@ -72,6 +73,7 @@ def pack(rows: Sequence[Row], device: torch.device, dtype: torch.dtype) -> Micro
         targets=integers([token for row in rows for token in row.completion_ids]),
         advantages=floats([row.advantage for row in rows for _ in row.completion_ids]),
         sampler=floats([value for row in rows for value in row.sampler_logprobs]),
+        turns=integers([number for number, row in enumerate(rows) for _ in row.completion_ids]),
         weight=weight,
     )
 

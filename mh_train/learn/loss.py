@@ -8,6 +8,7 @@ independent of micro-batches, packing and world size.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -35,16 +36,18 @@ def policy_loss(
     advantages: Tensor,
     config: LearnConfig,
     reference: Tensor | None = None,
+    turns: Tensor | None = None,
 ) -> LossSums:
-    """All inputs (C,) over completion tokens: pi, its entropy, pi_old, the sampler, A; `reference` where `kl` > 0."""
+    """All inputs (C,) over completion tokens: pi, its entropy, pi_old, the sampler, A; `reference` where `kl` > 0;
+    `turns`, the row of each token, where `importance` is "turn"."""
     ratio = torch.exp((logprobs - old).clamp(-BOUND, BOUND))
     clipped = ratio.clamp(1 - config.clip_low, 1 + config.clip_high)
     surrogate = torch.minimum(ratio * advantages, clipped * advantages)
     if config.dual_clip:  # arXiv 1912.09729: bounds the loss of a negative advantage at c |A|
         bound = torch.maximum(surrogate, config.dual_clip * advantages)
         surrogate = torch.where(advantages < 0, bound, surrogate)
-    if config.importance == "token":  # truncated importance correction for what the sampler computed differently
-        surrogate = surrogate * torch.exp(old - sampler).clamp(max=config.importance_cap)
+    weight = importance(old, sampler, turns, config)
+    surrogate = surrogate * weight
     kl = k3(logprobs, reference) if reference is not None else torch.zeros_like(logprobs)
     loss = -(surrogate - config.kl * kl + config.entropy * entropy).sum()
     cut = (ratio * advantages > clipped * advantages).to(ratio.dtype)
@@ -56,8 +59,28 @@ def policy_loss(
         "clip_fraction": cut.sum(),
         "ratio": ratio.sum(),
         "mismatch_kl": k3(sampler, old).sum(),
+        "importance": weight.sum(),
+        "masked": (weight == 0).to(weight.dtype).sum(),
     }
     return LossSums(loss, {name: value.detach() for name, value in sums.items()}, ratio.detach().max())
+
+
+def importance(old: Tensor, sampler: Tensor, turns: Tensor | None, config: LearnConfig) -> Tensor:
+    """Weights (C,) for tokens drawn from `sampler` (an older policy, or the same with other kernels) instead of `old`.
+
+    "token": the truncated ratio min(pi_old / sampler, cap), as in IMPALA (arXiv 1802.01561). "turn": 0 for all tokens
+    of a turn whose geometric mean ratio lies outside [1 / cap, cap], which is too far off-policy to learn from, else 1.
+    "none": 1.
+    """
+    if config.importance == "token":
+        return torch.exp(old - sampler).clamp(max=config.importance_cap)
+    if config.importance == "turn":
+        if turns is None:
+            raise ValueError("learn.importance=turn needs the turn of every token.")
+        count = torch.bincount(turns).clamp(min=1)
+        mean = (old - sampler).new_zeros(len(count)).index_add_(0, turns, old - sampler) / count
+        return (mean.abs() <= math.log(config.importance_cap)).to(old.dtype)[turns]
+    return torch.ones_like(old)
 
 
 def k3(sampling: Tensor, other: Tensor) -> Tensor:

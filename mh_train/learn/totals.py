@@ -11,7 +11,18 @@ from accelerate import Accelerator
 
 from mh_train.learn.loss import LossSums
 
-NAMES = ("loss", "pg_loss", "kl", "entropy", "clip_fraction", "ratio", "mismatch_kl", "computed")
+NAMES = (
+    "loss",
+    "pg_loss",
+    "kl",
+    "entropy",
+    "clip_fraction",
+    "ratio",
+    "mismatch_kl",
+    "importance",
+    "masked",
+    "computed",
+)
 
 
 class Totals:

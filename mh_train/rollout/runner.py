@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from envs.base import Task
 from envs.pool import EnvPool
+from mh_train.agent.loop import EpisodeSpec
 from mh_train.agent.prompts import Prompts
 from mh_train.agent.speaker import Speaker
 from mh_train.agent.types import MemoryHit, MemoryQuery, MemoryReader, Trajectory
@@ -42,18 +43,30 @@ async def rollout(
 ) -> RolloutResult:
     """Play `rollout.group` episodes of every task with rewards marked; see `play.play` for what comes back.
 
-    `extra["empty_bank"]` marks the episodes of groups that memory dropout left without a bank.
+    `extra["empty_bank"]` marks the episodes of groups that memory dropout left without a bank; `extra["weights"]` are
+    the engine's versions at an episode's start and end (with `rollout.max_staleness`).
     """
+    began: dict[str, int] = {}
+
+    def voice(spec: EpisodeSpec) -> Speaker:
+        began[spec.id] = engine.version
+        return speaker
+
+    def note(trajectory: Trajectory) -> None:
+        if config.rollout.max_staleness:
+            trajectory.extra["weights"] = [began[trajectory.id], engine.version]
+        on_episode(trajectory)
+
     without = dropout_groups(len(tasks), config.memory.dropout, (config.seed, update)) if memory is not None else set()
     result = await play(
         training_rules(config, update),
         tasks,
         pool,
         prompts,
-        voice=lambda spec: speaker,
+        voice=voice,
         memory=lambda spec: EmptyMemory() if spec.group in without else memory,
         expect=engine.expect,
-        on_episode=on_episode,
+        on_episode=note,
         share=share,
         exchange=exchange,
     )

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Coroutine, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from functools import partial
 from statistics import fmean
+from typing import Any
 
 from envs.pool import EnvPool
-from mh_train.config import RunConfig
+from mh_train.config import ConfigError, RunConfig
 from mh_train.config.schema import Use
 from mh_train.evaluate.behaviour import training_metrics
 from mh_train.learn.advantage import compute_advantages
@@ -35,12 +37,14 @@ from mh_train.memory.reader import BankReader, ReaderStats
 from mh_train.memory.snapshot import save_snapshot
 from mh_train.memory.view import BankView
 from mh_train.rollout.panels import TaskCursor, make_panel
+from mh_train.rollout.play import RolloutResult
 from mh_train.rollout.runner import rollout
 from mh_train.rollout.writer import write_trajectories
 from mh_train.run.folder import RunFolder, versions
 from mh_train.run.metrics import Metrics
 from mh_train.run.progress import bar, say
 from mh_train.stages import parts
+from mh_train.stages.flights import Flights, staleness
 from mh_train.stages.others import external_speaker, other_judge
 from mh_train.stages.push import push_weights
 
@@ -64,6 +68,17 @@ class Training:
     judge: Judge | None = None
     view: BankView | None = None
     update: int = 0
+    cursors: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """Where the cursor stood before the tasks of an update were drawn, for rollouts that are not trained on yet."""
+    flights: Flights[Flight] | None = None
+
+
+@dataclass
+class Flight:
+    """A finished rollout, and the door to memory that its episodes had."""
+
+    result: RolloutResult
+    reader: BankReader | None
 
 
 def main(config: RunConfig) -> None:
@@ -83,8 +98,10 @@ def main(config: RunConfig) -> None:
 async def train(run: Training) -> None:
     """The loop."""
     config = run.config
-    async with parts.pool(config) as pool, run.policy.engine:
+    async with parts.pool(config) as pool, run.policy.engine, AsyncExitStack() as stack:
         await push_weights(config, run.policy.engine, run.learner, run.update)
+        run.flights = Flights(partial(begin_rollout, run, pool), config.rollout.max_staleness, config.learn.updates)
+        stack.push_async_callback(run.flights.cancel)
         with bar("grpo", config.learn.updates - run.update) as progress:
             while run.update < config.learn.updates:
                 values = await one_update(run, pool)
@@ -103,13 +120,10 @@ async def one_update(run: Training, pool: EnvPool) -> dict[str, float]:
     """Roll out -> reward -> memories -> policy; the metrics of one update."""
     config, policy, ranks, update = run.config, run.policy, run.ranks, run.update + 1
     started = time.perf_counter()
-    reader = None
-    if run.view is not None and run.embedder is not None:
-        search = None if run.bank is None else run.bank.search()
-        reader = BankReader(run.view, run.embedder, config.memory, training=True, search=search)
-    tasks = run.cursor.next(config.rollout.tasks)
-    voice = (policy.speaker, policy.engine, policy.prompts)
-    result = await rollout(config, tasks, pool, *voice, reader, update, share=ranks.share, exchange=ranks.everyone)
+    assert run.flights is not None
+    flight = await run.flights.land(run.update)
+    result, reader, voice = flight.result, flight.reader, (policy.speaker, policy.engine, policy.prompts)
+    waited = time.perf_counter() - started
     advantages, values = compute_advantages(result.trajectories, config.learn)
     for trajectory, advantage in zip(result.trajectories, advantages, strict=True):
         trajectory.advantage = advantage if isinstance(advantage, float) else fmean(advantage)
@@ -122,8 +136,12 @@ async def one_update(run: Training, pool: EnvPool) -> dict[str, float]:
     if ranks.main:
         write_trajectories(run.folder.trajectories / f"update-{update:05d}.jsonl", result.trajectories)
     rows = rows_from_trajectories(result.trajectories, advantages, config.learn.train_reconstruct)
-    await policy.engine.sleep()
-    values |= run.learner.update(rows, update, config.rollout.temperature)
+    if config.rollout.max_staleness:
+        values |= staleness(result.trajectories, update) | {"time/wait_s": waited}
+        values |= await asyncio.to_thread(run.learner.update, rows, update, config.rollout.temperature)
+    else:
+        await policy.engine.sleep()
+        values |= run.learner.update(rows, update, config.rollout.temperature)
     values |= await push_weights(config, policy.engine, run.learner, update)
     stats = ranks.everyone(policy.engine.take_stats())
     seconds = max(each.seconds for each in stats)
@@ -131,8 +149,29 @@ async def one_update(run: Training, pool: EnvPool) -> dict[str, float]:
     return {**values, **generated, "time/tokens_per_s": sum(s.completion_tokens for s in stats) / max(seconds, 1e-9)}
 
 
+def begin_rollout(run: Training, pool: EnvPool, update: int) -> Coroutine[Any, Any, Flight]:
+    """Draw the tasks of an update and freeze what its episodes see of the bank; the coroutine plays them."""
+    config, ranks, policy = run.config, run.ranks, run.policy
+    run.cursors = {u: state for u, state in run.cursors.items() if u > run.update} | {update: run.cursor.state_dict()}
+    tasks = run.cursor.next(config.rollout.tasks)
+    reader = None
+    if run.view is not None and run.embedder is not None:
+        moving = config.rollout.max_staleness > 0  # a mirror that moves on during a rollout gives other answers
+        search = None if run.bank is None or moving else run.bank.search()
+        reader = BankReader(run.view, run.embedder, config.memory, training=True, search=search)
+
+    async def fly() -> Flight:
+        voice = (policy.speaker, policy.engine, policy.prompts)
+        share = {"share": ranks.share, "exchange": ranks.everyone}
+        return Flight(await rollout(config, tasks, pool, *voice, reader, update, **share), reader)
+
+    return fly()
+
+
 def begin(config: RunConfig, folder: RunFolder, ranks: Ranks) -> Training:
     """A new training, or the one that the newest intact checkpoint holds."""
+    if ranks.count > 1 and config.rollout.max_staleness:
+        raise ConfigError("rollout.max_staleness above 0 needs a single trainer process for now; set it to 0.")
     policy = parts.policy(config, parts.start_policy(config, folder))
     policy.model = add_lora(policy.model, config.model.lora, config.seed)
     if config.memory.use is Use.external:
@@ -163,7 +202,8 @@ def begin(config: RunConfig, folder: RunFolder, ranks: Ranks) -> Training:
 def checkpoint(run: Training) -> None:
     """Everything that the next update depends on. Called on every rank."""
     bank = run.bank
-    state = {"cursor": run.cursor.state_dict(), "tracker": run.metrics.run_id if run.metrics is not None else ""}
+    cursor = run.cursors.get(run.update + 1) or run.cursor.state_dict()
+    state = {"cursor": cursor, "tracker": run.metrics.run_id if run.metrics is not None else ""}
     writers = {} if bank is None else {"bank": partial(save_snapshot, bank)}
     save(run.folder.checkpoints, run.update, run.learner, state, run.config.learn.checkpoint, writers)
 
