@@ -2,8 +2,8 @@
 
 How: products are read one by one, cleaned and analysed, and written in parts of some thousand (`parts.py`); the parts
 are then merged into the store (`merge.py`). Everything happens in `DIR.building`, which becomes DIR in one rename.
-Invariants: memory is that of one part, of the vocabulary, and of asin, price and 16 bytes per goal of every product; a
-build that was killed goes on after its last complete part; the same input and seed give the same bytes.
+Invariants: memory is that of one part per worker, of the vocabulary, and of asin, price and 16 bytes per goal of every
+product; a build that was killed goes on after its last complete part; the same input and seed give the same bytes.
 """
 
 from __future__ import annotations
@@ -37,16 +37,18 @@ def build_store(
     seed: int = 0,
     nouns: str = "auto",
     limit: int = 0,
+    workers: int = 1,
     progress: files.Progress | None = None,
 ) -> Store:
     """Build the store of a catalogue and open it; a complete store of the same input is opened as it is.
 
     `seed` is the catalogue seed: prices of products with a price range, and price limits of goals. `nouns` is auto,
     spacy or words (`envs.webshop.nouns`). `limit` reads only the first items, as the original's `num_products` does.
+    `workers` processes analyse products; the store is the same for any number of them.
     Raises `EnvDataError` for missing or broken input, and when `out` holds a store of something else.
     """
     out = Path(out)
-    noun_name, find_nouns = noun_finder(nouns)
+    noun_name, _ = noun_finder(nouns)
     plan = {
         "format": FORMAT,
         "seeds": {"catalogue": seed, "goal_order": ORDER_SEED},
@@ -63,7 +65,7 @@ def build_store(
         return _existing(out, plan)
     work = _prepare(out, plan)
     tell = progress or (lambda what, done, total: None)
-    read = write_parts(work, JsonFile(items), JsonFile(attributes), human, find_nouns, limit, tell)
+    read = write_parts(work, JsonFile(items), JsonFile(attributes), human, nouns, limit, tell, workers)
     counts = merge(work, seed, tell)
     manifest = {**plan, "counts": {**counts, **read.counts}, "sources": read.digests, "files": _file_list(work)}
     files.write_bytes(work / MANIFEST, json.dumps(manifest, indent=1).encode())

@@ -43,6 +43,8 @@ class WebShopOptions:
     """Print the reward on the last page, as the original does."""
     click_search: bool = False
     """Offer `click[search]`, which does nothing."""
+    page_size: int = pages.PER_PAGE
+    """Products on a page of results; the original shows ten."""
     most_tasks: int = 0
     """Only the first so many goals of a split (0: all): the full catalogue has millions of synthetic goals."""
 
@@ -56,6 +58,8 @@ class WebShopOptions:
         for name, values in allowed.items():
             if getattr(self, name) not in values:
                 raise ValueError(f"env.options.{name} is {getattr(self, name)!r}; choose {' or '.join(values)}.")
+        if self.page_size < 1:
+            raise ValueError(f"env.options.page_size is {self.page_size}; a page shows at least one product.")
 
 
 @dataclass
@@ -194,15 +198,18 @@ class WebShopEnv(TextEnv):
         at = self._episode
         at.number, at.row, at.options, at.score = number, -1, {}, None
         at.url = f"{_HOST}/search_results/{at.goal.index}/{_joined(at.words)}/{number}"
-        rows = at.results[(number - 1) * pages.PER_PAGE : number * pages.PER_PAGE]
+        rows = self._rows_shown()
         products = [self._store.product(row) for row in rows]
         at.page = pages.results_page(at.goal.instruction, number, len(at.results), products)
+
+    def _rows_shown(self) -> list[int]:
+        at, size = self._episode, self._options.page_size
+        return at.results[(at.number - 1) * size : at.number * size]
 
     def _show_item(self, node: pages.Node) -> None:
         at = self._episode
         if node.kind == "link":
-            rows = at.results[(at.number - 1) * pages.PER_PAGE : at.number * pages.PER_PAGE]
-            at.row = next(row for row in rows if self._store.product(row).asin == node.text)
+            at.row = next(row for row in self._rows_shown() if self._store.product(row).asin == node.text)
             at.visited.add(node.text)
         elif node.kind == "option":
             at.options[node.option] = node.text

@@ -2,7 +2,8 @@
 
 Without a memory it searches for the kind and looks at the Features of one brand after another; the last one left needs
 no look. With one it searches for the brand at once: 5 steps instead of up to 13.
-Invariant: it knows only what the pages and the memories show, so what it says can be learnt from prompts.
+Invariants: it knows only what the pages and the memories show, so what it says can be learnt from prompts; a thought
+names the words that its action copies or that it compares, which a small policy cannot do in one step.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class WebShopExpert(Expert):
 
     def __init__(self) -> None:
         self._sure = ""
-        self._here = ""
+        self._here = self._read = ""
         self._wrong: set[str] = set()
         self._chosen: list[str] = []
 
@@ -95,30 +96,33 @@ class WebShopExpert(Expert):
         named = wish.brands(observation.text)
         self._here = named[0] if named else ""
         if not self._here or self._here in self._wrong or self._sure not in ("", self._here):
-            return f"not {self._sure or wish.quality}", _PREVIOUS
+            seen = f"want {wish.quality} saw {self._read}" if self._read else f"not {self._sure or wish.quality}"
+            self._read = ""
+            return f"{seen} back", _PREVIOUS
         if not self._sure:
             return f"check {self._here}", _FEATURES
         for value in wish.options:
             if value not in self._chosen:
                 self._chosen.append(value)
-                return f"pick {value}", f"click[{value}]"
+                seen, self._read = f"want {wish.quality} saw {self._read} " if self._read else "", ""
+                return f"{seen}pick {value}", f"click[{value}]"
         return "buy", _BUY
 
     def _read_sub_page(self, wish: _Wish, observation: Observation) -> tuple[str, str]:
         found = _FEATURE.search(observation.text)
         if not found:
             return "back", _PREVIOUS
-        fits = found[1] == wish.quality
-        if fits:
+        self._read = found[1]
+        if self._read == wish.quality:
             self._sure = self._here
         else:
             self._wrong.add(self._here)
-        return f"{wish.quality} {'yes' if fits else 'no'}", _PREVIOUS
+        return f"see {self._read}", _PREVIOUS
 
     def query(self, observation: Observation) -> str:
-        """The wish without its options."""
+        """What decides the brand: quality and department, whatever the kind."""
         wish = _Wish.read(observation.goal)
-        return f"{wish.quality} {wish.kind} for {wish.department}"
+        return f"{wish.quality} {wish.department}"
 
     def reconstruct(self, observation: Observation, memories: Sequence[tuple[str, str]]) -> str:
         """The search for this kind, from a memory of the same quality in the same department."""
@@ -130,12 +134,18 @@ class WebShopExpert(Expert):
         return ""
 
     def distill(self, goal: str, steps: Sequence[tuple[str, str]], won: bool) -> tuple[str, str] | None:
-        """Which brand had the quality."""
+        """Which brand has which quality: the last one that a page proved, else that of a purchase that was right."""
         wish = _Wish.read(goal)
-        bought = [wish.brands(observation) for observation, action in steps if action == _BUY]
-        if not (won and bought and bought[-1]):
-            return None
-        return f"{wish.quality} {wish.kind} for {wish.department}", f"{wish.quality} is {bought[-1][0]}"
+        brand, proved, bought = "", None, ""
+        for observation, action in steps:
+            named = wish.brands(observation)
+            if action in (_FEATURES, _BUY) and named:
+                brand = named[0]
+                bought = brand if action == _BUY else ""
+            elif brand and (found := _FEATURE.search(observation)):
+                proved = found[1], brand
+        quality, brand = proved or (wish.quality, bought if won else "")
+        return (f"{quality} {wish.department}", f"{quality} is {brand}") if brand else None
 
 
 def _offers(wish: _Wish, observation: Observation) -> dict[str, str]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.webshop.build import build_store
+from envs.webshop.files import write_bytes
 
 DEPARTMENTS = {
     "beauty": (
@@ -53,27 +54,42 @@ BRANDS = (
 COLORS = ("red", "blue", "green", "black")
 SIZES = ("small", "medium", "large")
 BRANDS_PER_KIND = 3
+QUALITY_COUNTS = (6, 9, 12)
+"""Multiples of BRANDS_PER_KIND, so that no kind gets a quality twice, and no fewer than departments."""
+MANIFEST = "mini.json"
+GENERATION = 1
+"""Raised whenever the same arguments would give another shop than before, so that an old one is replaced."""
 MOST_PRODUCTS = BRANDS_PER_KIND * sum(map(len, DEPARTMENTS.values()))
 
 Conventions = dict[tuple[str, str], str]
 """(department, quality) -> the brand that has it there."""
 
 
-def generate_mini(root: str | Path, seed: int = 0, products: int = 240) -> dict[str, Any]:
+def generate_mini(
+    root: str | Path, seed: int = 0, products: int = 240, qualities: int = len(QUALITIES)
+) -> dict[str, Any]:
     """Write `items_shuffle.json` and `items_ins_v2.json` into `root` and build `root/store`; a summary.
 
-    `products` is rounded down to whole kinds, spread evenly over the departments; 12 goals for each. What an earlier
-    call left in `root` is replaced. Raises `ValueError` below 15 and above 300 products.
+    `products` is rounded down to whole kinds, spread evenly over the departments; 12 goals for each. `qualities`, as
+    many as brands, is 6, 9 or 12. A shop of the same arguments is left as it is, another one replaced. Raises
+    `ValueError` below 15 and above 300 products.
     """
     per_department = products // (BRANDS_PER_KIND * len(DEPARTMENTS))
     if not per_department or products > MOST_PRODUCTS:
         raise ValueError(f"products is {products}; choose {BRANDS_PER_KIND * len(DEPARTMENTS)} to {MOST_PRODUCTS}.")
+    if qualities not in QUALITY_COUNTS:
+        raise ValueError(f"qualities is {qualities}; choose one of {QUALITY_COUNTS}.")
+    root = Path(root)
+    settings = {"generation": GENERATION, "seed": seed, "products": products, "qualities": qualities}
+    made = _made_before(root)
+    if made.get("settings") == settings:
+        return made
     rng = random.Random(seed)
-    known = conventions(rng)
+    known = conventions(rng, qualities)
     items: list[dict[str, Any]] = []
     attributes: dict[str, dict[str, Any]] = {}
     for department, kinds in DEPARTMENTS.items():
-        for kind, quality in _offers(kinds[:per_department], rng):
+        for kind, quality in _offers(kinds[:per_department], qualities, rng):
             asin = _asin(rng, attributes)
             items.append(_item(asin, department, kind, quality, known[department, quality], rng))
             attributes[asin] = {
@@ -82,8 +98,8 @@ def generate_mini(root: str | Path, seed: int = 0, products: int = 240) -> dict[
                 "instruction_attributes": [quality],
             }
     rng.shuffle(items)
-    root = Path(root)
     root.mkdir(parents=True, exist_ok=True)
+    (root / MANIFEST).unlink(missing_ok=True)
     (root / "items_shuffle.json").write_text(json.dumps(items, indent=0))
     (root / "items_ins_v2.json").write_text(json.dumps(attributes, indent=0))
     for left in (root / "store", root / "store.building"):
@@ -91,25 +107,34 @@ def generate_mini(root: str | Path, seed: int = 0, products: int = 240) -> dict[
     store = build_store(
         root / "items_shuffle.json", root / "items_ins_v2.json", out=root / "store", seed=seed, nouns="words"
     )
-    return {"products": len(store), "goals": len(store.goals["synthetic"]), "conventions": len(known)}
+    counts = {"products": len(store), "goals": len(store.goals["synthetic"]), "conventions": len(known)}
+    summary = {"settings": settings, **counts}
+    write_bytes(root / MANIFEST, json.dumps(summary).encode())
+    return summary
 
 
-def conventions(rng: random.Random) -> Conventions:
+def _made_before(root: Path) -> dict[str, Any]:
+    """The summary of a complete shop in `root`; empty when there is none."""
+    complete = (root / MANIFEST).is_file() and (root / "store").is_dir()
+    return json.loads((root / MANIFEST).read_text()) if complete else {}
+
+
+def conventions(rng: random.Random, qualities: int = len(QUALITIES)) -> Conventions:
     """Which brand has which quality: one brand for each quality of a department, never the same in two departments."""
-    brands = rng.sample(BRANDS, len(BRANDS))
-    turns = rng.sample(range(len(BRANDS)), len(DEPARTMENTS))
+    brands = rng.sample(BRANDS, qualities)
+    turns = rng.sample(range(qualities), len(DEPARTMENTS))
     return {
         (department, quality): brands[(i + turn) % len(brands)]
         for department, turn in zip(DEPARTMENTS, turns, strict=True)
-        for i, quality in enumerate(QUALITIES)
+        for i, quality in enumerate(QUALITIES[:qualities])
     }
 
 
-def _offers(kinds: tuple[str, ...], rng: random.Random) -> list[tuple[str, str]]:
+def _offers(kinds: tuple[str, ...], qualities: int, rng: random.Random) -> list[tuple[str, str]]:
     """(kind, quality) of every product of a department: three qualities per kind, all qualities equally often."""
     dealt: list[str] = []
     while len(dealt) < len(kinds) * BRANDS_PER_KIND:
-        dealt += rng.sample(QUALITIES, len(QUALITIES))
+        dealt += rng.sample(QUALITIES[:qualities], qualities)
     return [
         (kind, quality)
         for i, kind in enumerate(kinds)

@@ -1,7 +1,7 @@
 """Which goals belong to train, dev and test, and how much these share.
 
 `canonical` is the original's: goals 0-499 test, 500-1499 dev, the rest train, of an order that is the same everywhere.
-Its splits share products: on the small set 481 of 500 test goals have a sibling (same product, other options) in train.
+Its splits share products: on the small set 479 of 500 test goals have a sibling (same product, other options) in train.
 `disjoint_products` gives every product to one split by a hash of its asin (15 % test, 15 % dev), for clean
 generalisation studies. Invariant: a goal is in exactly one split of a rule.
 """

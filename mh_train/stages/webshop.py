@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from envs.webshop.build import build_store
-from envs.webshop.splits import split_overlap
+from envs.webshop.splits import RULES, split_overlap
 from envs.webshop.store import Store
 from mh_train.run.progress import Bar, bar
 
@@ -32,6 +33,7 @@ def main(words: Sequence[str]) -> int:
             seed=asked.seed,
             nouns=asked.nouns,
             limit=asked.limit,
+            workers=asked.workers,
             progress=lambda what, done, total: _show(progress, what, done, total),
         )
     print(f"store     {asked.out}: " + ", ".join(f"{name} {count}" for name, count in store.manifest["counts"].items()))
@@ -52,10 +54,14 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("--human", type=Path)
     build.add_argument("--out", type=Path, required=True)
     build.add_argument("--seed", type=int, default=0, help="catalogue seed: prices and price limits")
-    build.add_argument("--nouns", default="auto", help="auto, spacy or words")
+    build.add_argument(
+        "--nouns", default="auto", choices=["auto", "spacy", "words"], help="where title nouns come from"
+    )
     build.add_argument("--limit", type=int, default=0, help="only the first items")
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    build.add_argument("--workers", type=int, default=cpus, help="processes that analyse products (default: all CPUs)")
     overlap = commands.add_parser("overlap", help="products and goals that splits share")
     overlap.add_argument("store", type=Path)
     overlap.add_argument("--goals", default="synthetic", choices=["synthetic", "human"])
-    overlap.add_argument("--rule", default="canonical")
+    overlap.add_argument("--rule", default="canonical", choices=RULES)
     return parser

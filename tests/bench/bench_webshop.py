@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from envs.base import Task
+from envs.webshop import analyzer
 from envs.webshop.build import build_store
 from envs.webshop.env import WebShopEnv
 from envs.webshop.search import RESULTS, Searcher
@@ -28,6 +29,7 @@ from envs.webshop.store import Store
 ORIGINAL_MS = {"reset": 8.5, "search": 96.0, "item": 128.0, "buy": 135.0}
 SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in ("a", "e", "i", "o", "u", "an", "er", "il", "os")]
 EPISODES, PROCESSES = 128, 4
+MOST_TEXTS = 20_000
 
 
 def vocabulary(size, rng):
@@ -80,10 +82,8 @@ def queries(store, n):
 
 def every_posting(store, words):
     """The peer: add up all postings of all terms, then take the best."""
-    from envs.webshop.analyzer import analyze
-
     scores = np.zeros(len(store))
-    for term in set(analyze(words)):
+    for term in set(analyzer.analyze(words)):
         at = store.terms.find(term)
         if at is not None:
             postings = slice(int(store.posting_start[at]), int(store.posting_start[at + 1]))
@@ -119,45 +119,51 @@ def bench_actions(path):
     return spent
 
 
-def rss_mb():
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+def memory_mb():
+    """(RSS, PSS, private) of this process: PSS divides every shared page by the processes that map it."""
+    lines = [line.split() for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]]
+    kb = {words[0]: int(words[1]) for words in lines}
+    return kb["Rss:"] / 1024, kb["Pss:"] / 1024, (kb["Private_Clean:"] + kb["Private_Dirty:"]) / 1024
 
 
-def private_mb():
-    rollup = Path("/proc/self/smaps_rollup").read_text()
-    return sum(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Private_")) / 1024
-
-
-def play(path, ready, done):
+def play(path, ready, measure, done):
     """One process with its share of the episodes."""
     envs = [WebShopEnv(store=str(path)) for _ in range(EPISODES // PROCESSES)]
     words = queries(Store(path), len(envs))
     for number, (env, query) in enumerate(zip(envs, words, strict=True)):
         env.reset(Task("", "webshop", "train", "", {"goal": number}))
         env.step(env.step(f"search[{query}]").admissible[2])
-    ready.put((rss_mb(), private_mb()))
-    done.wait()
+    report(ready, measure, done, envs)
 
 
-def hold_copy(path, ready, done):
+def hold_copy(path, ready, measure, done):
     """The peer: the catalogue parsed into this process."""
-    held = json.loads((path / "items.json").read_text())
-    ready.put((rss_mb(), private_mb(), len(held)))
+    report(ready, measure, done, json.loads((path / "items.json").read_text()))
+
+
+def report(ready, measure, done, held):
+    """Tell this process' memory once all processes hold what they hold."""
+    ready.put(len(held))
+    measure.wait()
+    ready.put(memory_mb())
     done.wait()
 
 
 def memory(target, path, processes):
-    """(RSS, private) MB summed over processes that run at the same time."""
+    """(RSS, PSS, private) MB summed over processes that run at the same time."""
     context = multiprocessing.get_context("spawn")
-    ready, done = context.Queue(), context.Event()
-    running = [context.Process(target=target, args=(path, ready, done)) for _ in range(processes)]
+    ready, measure, done = context.Queue(), context.Event(), context.Event()
+    running = [context.Process(target=target, args=(path, ready, measure, done)) for _ in range(processes)]
     for process in running:
         process.start()
+    for _ in running:
+        ready.get()
+    measure.set()
     figures = [ready.get() for _ in running]
     done.set()
     for process in running:
         process.join()
-    return sum(f[0] for f in figures), sum(f[1] for f in figures)
+    return tuple(sum(values) for values in zip(*figures, strict=True))
 
 
 def bench(folder, products):
@@ -174,6 +180,10 @@ def bench(folder, products):
     start = time.perf_counter()
     store = Store(folder / "store")
     print(f"load             {(time.perf_counter() - start) * 1000:8.1f} ms")
+    texts = [store.product(row).search_text() for row in range(min(len(store), MOST_TEXTS))]
+    for memo in (analyzer._term_of, analyzer._terms_of):  # what the build left
+        memo.clear()
+    print(f"analyse          {1000 / cpu_ms(analyzer.analyze, texts):8,.0f} texts/CPU s, cold, {len(texts):,} texts")
     searcher, words = Searcher(store), queries(store, 100)
     cpu_ms(searcher.search, words)
     ours, peer = cpu_ms(searcher.search, words), cpu_ms(lambda q: every_posting(store, q), words)
@@ -181,12 +191,12 @@ def bench(folder, products):
     for kind, ms in bench_actions(folder / "store").items():
         recorded = ORIGINAL_MS[kind]
         print(f"{kind:16} {ms:8.2f} CPU ms  (original, recorded: {recorded:.0f} ms = {recorded / ms:,.0f} x)")
-    rss, private = memory(play, folder / "store", PROCESSES)
-    print(f"{EPISODES} episodes in {PROCESSES} processes: {rss:,.0f} MB RSS in all, {private:,.0f} MB private")
+    figures = "{:,.0f} MB RSS, {:,.0f} MB PSS, {:,.0f} MB private"
+    shared = memory(play, folder / "store", PROCESSES)
+    print(f"{EPISODES} episodes in {PROCESSES} processes: {figures.format(*shared)}")
     if products <= 100_000:
-        peer_rss, peer_private = memory(hold_copy, folder, PROCESSES)
-        print(f"a parsed copy in each:  {peer_rss:,.0f} MB RSS, {peer_private:,.0f} MB private", end="")
-        print(f" = {peer_private / private:.1f} x")
+        copied = memory(hold_copy, folder, PROCESSES)
+        print(f"a parsed copy in each: {figures.format(*copied)} = {copied[1] / shared[1]:.1f} x PSS")
 
 
 if __name__ == "__main__":

@@ -150,6 +150,11 @@ def test_a_killed_build_goes_on_and_gives_the_same_bytes(store, tmp_path, monkey
     assert all(0 <= done <= total for _, done, total in told)
 
 
+def test_several_processes_build_the_same_store(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "PART", 20)
+    assert build(tmp_path, workers=2).manifest["files"] == store.manifest["files"]
+
+
 def test_a_build_of_other_input_starts_afresh(tmp_path, monkeypatch):
     def kill(what, done, total):
         if what == "merging products":

@@ -323,3 +323,18 @@ def test_wrong_options_and_missing_stores_are_sentences(tmp_path):
         WebShopEnv(store=str(tmp_path / "none"))
     with pytest.raises(TypeError, match="colour"):
         WebShopEnv(store="x", colour=1)
+
+
+def test_a_page_may_show_fewer_products(shop):
+    env, _ = shop(page_size=3)
+    first = env.step("search[shelf board]")
+    products = [action for action in first.admissible if action.startswith("click[b0")]
+    second = env.step("click[next >]")
+    more = [action for action in second.admissible if action.startswith("click[b0")]
+    assert len(products) == len(more) == 3
+    assert not set(products) & set(more)
+    bought = env.step(more[2])
+    assert bought.accepted
+    assert env.step("click[< prev]").text == second.text
+    with pytest.raises(ValueError, match="at least one product"):
+        shop(page_size=0)

@@ -71,11 +71,11 @@ def test_what_one_purchase_taught_saves_steps_in_the_next(mini):
     for task in tasks[150:250]:
         goal = read_goal(store, "synthetic", task.data["goal"]).instruction
         quality, kind, department = goal.split()[2], goal.split()[3], goal.split()[5]
-        for situation, memory in (lesson for _, _, lesson in lessons.values() if lesson):
-            q, k, _, d = situation.split()
-            if (q, d) == (quality, department) and k != kind:
+        for learnt_at, _, (situation, memory) in lessons.values():
+            other = learnt_at.split()[3]
+            if situation == f"{quality} {department}" and other != kind:
                 first = WebShopEnv(**mini).reset(task)
-                told = WebShopExpert().reconstruct(first, [(memory, f"'{d.title()} {k}.'")])
+                told = WebShopExpert().reconstruct(first, [(memory, f"'{department.title()} {other}.'")])
                 end, steps = play(mini, task, guidance=told)
                 assert end.won and len(steps) == 5
                 helped += 1
@@ -95,14 +95,28 @@ def test_memories_of_other_departments_or_qualities_are_rejected(mini):
     assert (
         rebuilt(start, [("no sentence", department), (f"{quality} is velora", department)]) == f"search velora {kind}"
     )
-    assert WebShopExpert().query(start) == f"{quality} {kind} for {department}"
+    assert WebShopExpert().query(start) == f"{quality} {department}"
 
 
-def test_only_success_is_remembered(mini):
+def test_what_a_features_page_proved_is_remembered_whatever_the_end(mini):
+    """Also about a quality that nobody wanted: the brand has it all the same."""
+    known = conventions(random.Random(3))
+    for task in WebShopEnv.tasks("test", **mini)[:40]:
+        end, steps = play(mini, task)
+        for taught in (steps, steps[:4]):
+            situation, memory = WebShopExpert().distill(end.goal, taught, False)
+            quality, department = situation.split()
+            assert memory == f"{quality} is {known[department, quality]}"
+    assert WebShopExpert().distill(end.goal, steps[:3], False) is None
+
+
+def test_an_unproved_purchase_is_remembered_when_it_was_right(mini):
     task = WebShopEnv.tasks("test", **mini)[0]
     end, steps = play(mini, task)
-    situation, memory = WebShopExpert().distill(end.goal, steps, True)
-    assert situation.split()[0] == memory.split()[0] == end.goal.split()[2]
+    quality, kind, department = end.goal.split()[2], end.goal.split()[3], end.goal.split()[5]
+    brand = conventions(random.Random(3))[department, quality]
+    end, steps = play(mini, task, guidance=f"search {brand} {kind}")
+    assert WebShopExpert().distill(end.goal, steps, True) == (f"{quality} {department}", f"{quality} is {brand}")
     assert WebShopExpert().distill(end.goal, steps, False) is None
     assert WebShopExpert().distill(end.goal, steps[:-1], True) is None
 
@@ -130,9 +144,19 @@ def test_equal_arguments_give_equal_files_and_another_call_replaces_them(tmp_pat
     first = generate_mini(tmp_path / "a", seed=1, products=30)
     generate_mini(tmp_path / "b", seed=2, products=15)
     assert generate_mini(tmp_path / "b", seed=1, products=30) == first
-    assert first == {"products": 30, "goals": 360, "conventions": 60}
+    assert (first["products"], first["goals"], first["conventions"]) == (30, 360, 60)
     for name in ("items_shuffle.json", "items_ins_v2.json", "store/products.bin", "store/goals_synthetic.npy"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_a_shop_that_is_there_is_left_alone(tmp_path):
+    first = generate_mini(tmp_path, products=15)
+    written = (tmp_path / "store" / "manifest.json").stat().st_mtime_ns
+    assert generate_mini(tmp_path, products=15) == first
+    assert (tmp_path / "store" / "manifest.json").stat().st_mtime_ns == written
+    (tmp_path / "store" / "manifest.json").unlink()
+    (tmp_path / "mini.json").unlink()
+    assert generate_mini(tmp_path, products=15) == first
 
 
 @pytest.mark.parametrize("products", [0, 14, 301])
