@@ -1,7 +1,8 @@
 """Every command that the documentation shows is one that works.
 
 A shell block that needs a GPU, a network or more than seconds says so in a line `# needs: ...`; its commands are read
-(the stage, the settings, the files exist). All other blocks are run, with training itself cut to a dry run.
+(the stage, the settings, the files exist), and so are commands within sentences. All other blocks are run, with
+training itself cut to a dry run.
 """
 
 import contextlib
@@ -10,7 +11,6 @@ import re
 import shlex
 import shutil
 import tomllib
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,12 @@ from mh_train.cli import RUN_STAGES, TOOLS, main
 
 SHELL = [block for page in PAGES for block in blocks(page) if block.language in ("bash", "sh", "shell", "console")]
 PLACEHOLDER = re.compile(r"\b[A-Z]{2,}\b|\.\.\.|…|[<>|]")
+CONFIGS = ROOT / "configs"
+SETTINGS = {
+    "hydra.searchpath",
+    "train",  # of mh-train eval table=NAME
+    *re.findall(r"^\| `([a-z_.0-9]+)` \|", (ROOT / "docs" / "configuration.md").read_text(), flags=re.MULTILINE),
+}
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
 
@@ -42,7 +48,9 @@ def test_a_block_without_needs_runs(block: Block, folder, monkeypatch, capsys):
         words = take_variables(words, monkeypatch)
         if not words:
             continue
-        if words[0] == "mh-train" and words[1] in TOOLS:
+        if words[0] == "mh-train" and words[1] in RUN_STAGES and words[2] != "webshop":
+            assert main([*words[1:], *([] if "--dry-run" in words else ["--dry-run"])]) == 0, block.place
+        elif words[0] == "mh-train":
             with contextlib.suppress(SystemExit):  # argparse's --help
                 assert main(words[1:]) == 0, f"{block.place}: {shlex.join(words)}"
             assert "error:" not in capsys.readouterr().err
@@ -99,15 +107,19 @@ def check_read(words: list[str], place: str) -> None:
 def check_mh_train(words: list[str], told: str) -> None:
     stages = [word for word in words if word in {**RUN_STAGES, **TOOLS}]
     assert stages or "--help" in words, told
-    is_tool = not stages or stages[0] in TOOLS or words[:2] == ["data", "webshop"]
-    if not is_tool and not any(PLACEHOLDER.search(word) for word in words):
-        assert dry_run(tuple(word for word in words if word != "--dry-run")) == 0, told
+    if stages and stages[0] in RUN_STAGES and words[:2] != ["data", "webshop"]:
+        for word in words:
+            key, is_setting, value = word.lstrip("+").partition("=")
+            if is_setting and not PLACEHOLDER.search(word):
+                check_setting(key, value, told)
 
 
-@cache
-def dry_run(words: tuple[str, ...]) -> int:
-    """The exit code of the command as a dry run; the same command on another page is not composed again."""
-    return main([*words, "--dry-run"])
+def check_setting(key: str, value: str, told: str) -> None:
+    """A group has the file of each choice; anything else is a setting that docs/configuration.md lists."""
+    if (CONFIGS / key).is_dir():
+        assert [choice for choice in value.split(",") if not (CONFIGS / key / f"{choice}.yaml").is_file()] == [], told
+    else:
+        assert key in SETTINGS, f"{told}: there is no setting {key}"
 
 
 def check_pip(words: list[str], told: str) -> None:
