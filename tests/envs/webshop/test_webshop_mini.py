@@ -7,7 +7,7 @@ import pytest
 from envs.webshop.env import WebShopEnv
 from envs.webshop.expert import WebShopExpert
 from envs.webshop.goals import read_goal
-from envs.webshop.mini import BRANDS, DEPARTMENTS, QUALITIES, conventions, generate_mini
+from envs.webshop.mini import BRANDS, DEPARTMENTS, QUALITIES, QUALITY_COUNTS, conventions, generate_mini
 from envs.webshop.store import open_store
 
 HORIZON = 15
@@ -29,14 +29,25 @@ def play(mini, task, guidance="", noise=0.0):
     return at, steps
 
 
-def test_brands_of_qualities_differ_between_all_departments():
-    known = conventions(random.Random(4))
-    assert set(known) == {(department, quality) for department in DEPARTMENTS for quality in QUALITIES}
-    for quality in QUALITIES:
+@pytest.mark.parametrize("count", QUALITY_COUNTS)
+def test_brands_of_qualities_differ_between_all_departments(count):
+    known = conventions(random.Random(4), count)
+    assert set(known) == {(department, quality) for department in DEPARTMENTS for quality in QUALITIES[:count]}
+    for quality in QUALITIES[:count]:
         assert len({known[department, quality] for department in DEPARTMENTS}) == len(DEPARTMENTS)
     for department in DEPARTMENTS:
-        assert {known[department, quality] for quality in QUALITIES} == set(BRANDS)
-    assert known != conventions(random.Random(5))
+        brands = {known[department, quality] for quality in QUALITIES[:count]}
+        assert len(brands) == count and brands <= set(BRANDS)
+    assert known != conventions(random.Random(5), count)
+
+
+def test_a_smaller_shop_sells_no_kind_twice_with_one_quality(tmp_path):
+    generate_mini(tmp_path, products=60, qualities=6)
+    store = open_store(str(tmp_path / "store"))
+    titles = [store.product(row).title for row in range(len(store))]
+    assert len(set(titles)) == len(titles) == 60
+    with pytest.raises(ValueError, match=r"choose one of \(6, 9, 12\)"):
+        generate_mini(tmp_path, qualities=7)
 
 
 def test_every_product_follows_the_conventions_and_no_search_text_tells_the_quality(mini):
