@@ -31,7 +31,7 @@ class Bar:
         numbers = "  ".join(f"{name} {_short(value)}" for name, value in (values or {}).items())
         if self.progress is not None and self.task is not None:
             self.progress.update(self.task, advance=steps, numbers=numbers)
-        elif _speaks() and (self.done >= self.total or time.monotonic() - self.shown_at >= self.every_s):
+        elif speaks() and (self.done >= self.total or time.monotonic() - self.shown_at >= self.every_s):
             self.shown_at = time.monotonic()
             print(f"{self.title} {self.done}/{self.total}  {numbers}", flush=True)
 
@@ -39,7 +39,7 @@ class Bar:
 @contextmanager
 def bar(title: str, total: int, every_s: float = 0.0) -> Iterator[Bar]:
     """A progress bar on a terminal, or at most one line every `every_s` seconds elsewhere."""
-    if not sys.stdout.isatty() or not _speaks():
+    if not sys.stdout.isatty() or not speaks():
         yield Bar(title, total, None, every_s)
         return
     columns = (
@@ -56,12 +56,12 @@ def bar(title: str, total: int, every_s: float = 0.0) -> Iterator[Bar]:
 
 def say(text: str) -> None:
     """One line about what happens now."""
-    if _speaks():
+    if speaks():
         print(text, flush=True)
 
 
-def _speaks() -> bool:
-    """Launchers name a process's rank in RANK."""
+def speaks() -> bool:
+    """Whether this process talks to the person: of several, only the first. Launchers name a process's rank in RANK."""
     return os.environ.get("RANK", "0") == "0"
 
 

@@ -33,6 +33,7 @@ async function show() {
   fill($("main"), {}, [view]);
   document.title = `${TABS[tab]} · ${$("title").textContent} · mh_train report`;
   if (path.length) scrollTo(0, 0);
+  document.body.dataset.shown = turn;
 }
 
 function theme() {

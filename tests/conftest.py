@@ -1,0 +1,15 @@
+"""What tests of several rooms share: a browser, where there is one."""
+
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[object]:
+    """Headless Chromium; the tests that need it say so and are skipped where it is not installed."""
+    browser = pytest.importorskip("browser", reason="playwright is not installed: pip install -e '.[dev]'")
+    if browser.program() is None:
+        pytest.skip(browser.MISSING)
+    with browser.chromium() as opened:
+        yield opened
