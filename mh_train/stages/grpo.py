@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -40,9 +40,10 @@ from mh_train.rollout.panels import TaskCursor, make_panel
 from mh_train.rollout.play import RolloutResult
 from mh_train.rollout.runner import rollout
 from mh_train.rollout.writer import write_trajectories
+from mh_train.run.dashboard import dashboard
 from mh_train.run.folder import RunFolder, versions
 from mh_train.run.metrics import Metrics
-from mh_train.run.progress import bar, say
+from mh_train.run.progress import say
 from mh_train.stages import parts
 from mh_train.stages.flights import Flights, staleness
 from mh_train.stages.others import external_speaker, other_judge
@@ -102,13 +103,13 @@ async def train(run: Training) -> None:
         await push_weights(config, run.policy.engine, run.learner, run.update)
         run.flights = Flights(partial(begin_rollout, run, pool), config.rollout.max_staleness, config.learn.updates)
         stack.push_async_callback(run.flights.cancel)
-        with bar("grpo", config.learn.updates - run.update) as progress:
+        with dashboard("grpo", config.learn.updates - run.update) as progress:
             while run.update < config.learn.updates:
                 values = await one_update(run, pool)
                 run.update += 1
                 if run.metrics is not None:
                     run.metrics.log(run.update, values)
-                progress.advance(headline(values))
+                progress.advance(values)
                 if run.update % config.learn.checkpoint.every == 0 or run.update == config.learn.updates:
                     checkpoint(run)
     if run.ranks.main:
@@ -206,17 +207,3 @@ def checkpoint(run: Training) -> None:
     state = {"cursor": cursor, "tracker": run.metrics.run_id if run.metrics is not None else ""}
     writers = {} if bank is None else {"bank": partial(save_snapshot, bank)}
     save(run.folder.checkpoints, run.update, run.learner, state, run.config.learn.checkpoint, writers)
-
-
-def headline(values: Mapping[str, float]) -> dict[str, float]:
-    """The numbers that matter while a run works."""
-    names = {
-        "success": "env/success",
-        "reward": "reward/mean",
-        "asks": "memory/retrievals",
-        "used": "memory/accepted",
-        "bank": "memory/active",
-        "entropy": "learn/entropy",
-        "s": "time/update_s",
-    }
-    return {short: values[name] for short, name in names.items() if name in values}
