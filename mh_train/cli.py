@@ -10,8 +10,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import logging
+import signal
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mh_train.config import RunConfig
 
 RUN_STAGES = {
     "data": "make the environment's data (mini games) or say how to get it",
@@ -22,11 +27,15 @@ RUN_STAGES = {
     "stream": "a task stream with a bank that grows from nothing, several memory methods side by side",
 }
 TOOLS = {
+    "plan": "does it fit: mh-train plan experiment=... gpus=8x80GB nodes=2",
+    "compare": "several runs in one table, seeds pooled, tests paired: mh-train compare RUN RUN ...",
     "env": "hold an environment to the contract: mh-train env check NAME [option=value ...]",
     "bank": "look at the memories of a run, and edit them: mh-train bank list runs/NAME",
     "report": "one HTML file about one or more runs: mh-train report RUN [RUN ...] --out report.html",
     "watch": "write the report again whenever a run has grown: mh-train watch RUN",
     "webshop": "build a WebShop store, report how its splits overlap: mh-train webshop build --help",
+    "probe": "counterfactual probes of reconstruction: mh-train probe build|run RUN",
+    "audit": "memory after the fact, outcomes known: behaviour, verifier, warnings, cost: mh-train audit RUN",
     "doctor": "what is installed, what is missing, and the command that fixes it",
 }
 
@@ -56,8 +65,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_stage(arguments: argparse.Namespace) -> int:
-    from mh_train.config import compose, expand_sweep
+    from mh_train.config import compose, expand_sweep, load
 
+    if arguments.config:
+        signal.signal(signal.SIGTERM, _terminated)
+        importlib.import_module(f"mh_train.stages.{arguments.stage}").main(load(arguments.config))
+        return 0
     if arguments.stage == "eval" and any(word.startswith("table=") for word in arguments.words):
         table = importlib.import_module("mh_train.stages.table")
         return int(table.main(arguments.words, arguments.dry_run))
@@ -65,17 +78,27 @@ def _run_stage(arguments: argparse.Namespace) -> int:
     configs = [compose(job) for job in jobs]
     if arguments.multirun:
         for number, (config, job) in enumerate(zip(configs, jobs, strict=True)):
-            config.name = f"{config.name}/{number:03d}-" + ",".join(
-                word for word in job if not word.startswith("experiment=")
-            )
+            varied = [word for word in job if not all(word in other for other in jobs)]
+            config.name = f"{config.name}/{number:03d}-" + ",".join(varied)
     if arguments.dry_run:
         for config in configs:
             _show(config)
         return 0
-    stage = importlib.import_module(f"mh_train.stages.{arguments.stage}")
-    for config in configs:
-        stage.main(config)
-    return 0
+    return max(_start(arguments.stage, config) for config in configs)
+
+
+def _start(stage: str, config: RunConfig) -> int:
+    """Run a stage in this process, or launch its processes."""
+    if config.launcher.name == "here":
+        importlib.import_module(f"mh_train.stages.{stage}").main(config)
+        return 0
+    from mh_train.run.launch import launch
+
+    return launch(stage, config)
+
+
+def _terminated(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _show(config: object) -> None:
@@ -115,6 +138,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "-m", "--multirun", action="store_true", help="one run per combination of comma-separated values"
     )
+    parser.add_argument("--config", metavar="FILE", help="a resolved configuration instead of settings (launchers)")
     parser.add_argument("-v", "--verbose", action="store_true", help="log more, and show where an error happened")
     return parser
 

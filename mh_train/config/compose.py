@@ -69,12 +69,27 @@ def to_yaml(config: RunConfig) -> str:
 
 
 def expand_sweep(overrides: Sequence[str]) -> list[list[str]]:
-    """`seed=0,1 learn.lr=1e-6` -> one override list per job of a multi-run (`-m`), in Hydra's order."""
+    """`seed=0,1 learn.lr=1e-6` -> one override list per job of a multi-run (`-m`), in Hydra's order.
+
+    `sweep=NAME` stands for the words of `configs/sweep/NAME.yaml`; words beside it are added to every job. Raises
+    `ConfigError` for an unknown recipe."""
     from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 
-    parsed = OverridesParser.create().parse_overrides(list(overrides))
+    words = [word for given in overrides for word in _recipe(given)]
+    parsed = OverridesParser.create().parse_overrides(words)
     batches = BasicSweeper.split_arguments(parsed, max_batch_size=None)
     return [list(job) for batch in batches for job in batch]
+
+
+def _recipe(word: str) -> list[str]:
+    key, _, name = word.partition("=")
+    if key != "sweep":
+        return [word]
+    file = config_dir() / "sweep" / f"{name}.yaml"
+    if not file.is_file():
+        known = ", ".join(sorted(path.stem for path in file.parent.glob("*.yaml")))
+        raise ConfigError(f"sweep={name} is unknown; choose one of {known}.")
+    return [str(item) for item in OmegaConf.to_object(OmegaConf.load(file))]  # type: ignore[union-attr]
 
 
 def _checked(config: RunConfig) -> RunConfig:

@@ -14,12 +14,15 @@ from typing import Any
 from mh_train.config.schema import RunConfig
 
 KNOWN = {
-    "engine.name": ("transformers", "vllm", "api", "scripted", "simulated"),
+    "engine.name": ("transformers", "vllm", "vllm_server", "api", "scripted", "simulated"),
     "memory.reconstructor.engine.name": ("transformers", "vllm", "api", "scripted"),
     "memory.verifier.engine.name": ("transformers", "vllm", "api", "scripted"),
     "prompt.preset": ("full", "compact", "release"),
     "model.dtype": ("float32", "bfloat16", "float16"),
+    "model.lora.quantize": ("", "nf4"),
     "learn.importance": ("none", "token", "turn"),
+    "launcher.name": ("here", "local", "slurm"),
+    "launcher.strategy": ("ddp", "fsdp2", "zero2", "zero3"),
     "memory.embedder.name": ("wordllama", "sentence_transformers", "bge_m3", "hashing"),
 }
 POSITIVE = (
@@ -32,14 +35,14 @@ POSITIVE = (
     "memory.reconstructor.engine.max_batch memory.verifier.engine.max_batch learn.updates learn.lr learn.clip_low "
     "learn.clip_high learn.grad_clip learn.minibatch_turns learn.token_budget learn.importance_cap learn.step_discount "
     "learn.checkpoint.every learn.checkpoint.keep_last sft.trajectories sft.epochs sft.lr sft.batch sft.max_tokens "
-    "stream.tasks"
+    "stream.tasks launcher.nodes launcher.gpus launcher.gpu_memory_gb launcher.minutes launcher.cpus"
 )
 NOT_NEGATIVE = (
     "threads env.history env.workers rollout.retries rollout.concurrency reward.format_weight reward.min_retrievals "
     "memory.distill.min_steps memory.distill.temperature memory.prune.every memory.prune.min_uses "
     "memory.scoring.summaries memory.scoring.guards memory.lifecycle.stale_after learn.weight_decay learn.dual_clip "
     "learn.kl learn.entropy learn.step_weight learn.checkpoint.keep_every sft.summaries evaluate.limit "
-    "evaluate.temperature evaluate.every evaluate.every_limit"
+    "evaluate.temperature evaluate.every evaluate.every_limit launcher.port launcher.requeues launcher.memory_gb"
 )
 SHARES = (
     "model.lora.dropout memory.dropout memory.lexical_weight memory.noise memory.distill.fraction memory.dedup.write "
@@ -63,10 +66,10 @@ def out_of_range(config: RunConfig) -> Iterator[str]:
         if not math.isfinite(value):
             yield f"{key}={value} is not a finite number."
     for key, allowed in KNOWN.items():
-        value = lookup(config, key)
-        own = key.endswith("engine.name") and ":" in str(value)  # "module:Class"
-        if value not in allowed and not own:
-            yield f"{key}={value} is unknown; choose one of {', '.join(allowed)}."
+        word = lookup(config, key)
+        own = key.endswith("engine.name") and ":" in str(word)  # "module:Class"
+        if word not in allowed and not own:
+            yield f"{key}={word} is unknown; choose one of {', '.join(allowed)}."
     for keys, holds, sentence in RULES:
         for key in keys.split():
             if not holds(lookup(config, key)):

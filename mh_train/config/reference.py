@@ -21,6 +21,8 @@ from mh_train.files import write_atomic
 
 SCHEMA = Path(__file__).with_name("schema.py")
 ROOT = "RunConfig"
+NO_GROUPS = ("accelerate", "sweep")
+"""Folders of `configs/` that no setting chooses from: files for Accelerate, and whole command lines."""
 HEAD = """# Configuration
 
 <!-- Written by `python -m mh_train.config.reference docs/configuration.md` from mh_train/config/schema.py. -->
@@ -140,6 +142,8 @@ def _groups(configs: Path) -> Iterator[str]:
     """The choices of each group with the first sentence of their files."""
     yield "| choice | what it is |\n|---|---|"
     for path in sorted(configs.glob("*/*.yaml")):
+        if path.parent.name in NO_GROUPS:
+            continue
         lines = [line for line in path.read_text().splitlines() if not line.startswith("# @package")]
         head = []
         for line in lines:

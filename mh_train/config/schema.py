@@ -127,6 +127,7 @@ class LoraConfig:
     target_modules: list[str] = field(
         default_factory=lambda: ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
     )  # layers that get an adapter
+    quantize: str = ""  # nf4: the frozen base in 4 bits (QLoRA; one CUDA GPU per process and bitsandbytes)
 
 
 @dataclass
@@ -140,7 +141,7 @@ class ModelConfig:
 
 @dataclass
 class EngineConfig:
-    name: str = "transformers"  # transformers | vllm | api | scripted | simulated | "module:Class" of yours
+    name: str = "transformers"  # transformers | vllm | vllm_server | api | scripted | simulated | "module:Class" of yours
     max_batch: int = 128  # sequences decoded together
     fixed_order: bool = True  # wait for every live episode before a batch, so that runs repeat bit for bit
     probe_tolerance: float = 0.0  # nats between engine and trainer after a weight update; 0 = by model.dtype
@@ -396,6 +397,23 @@ class TrackConfig:
 
 
 @dataclass
+class LauncherConfig:
+    name: str = "here"  # here (this process) | local (processes of this machine) | slurm
+    nodes: int = 1  # machines
+    gpus: int = 1  # processes per node: one per GPU; without GPUs, that many gloo processes
+    gpu_memory_gb: float = 80.0  # of one GPU; only `mh-train plan` asks
+    strategy: str = "ddp"  # configs/accelerate/<strategy>.yaml: ddp | fsdp2 | zero2 | zero3
+    port: int = 0  # where the processes meet; 0 = one that follows from the run's name
+    minutes: int = 1440  # slurm: time limit of a job; it continues in another one
+    requeues: int = 10  # slurm: how often a job that ran into its time limit may continue
+    cpus: int = 16  # slurm: cores per node
+    memory_gb: float = 0.0  # slurm: memory per node; 0 = the partition's default
+    partition: str = ""  # slurm: partition; empty: the default one
+    setup: list[str] = field(default_factory=list)  # slurm: shell lines before the run, such as module loads
+    options: dict[str, Any] = field(default_factory=dict)  # slurm: more sbatch options by their long name
+
+
+@dataclass
 class RunConfig:
     name: str = "run"  # run folder is <root>/<name>
     root: str = "runs"  # folder of all runs
@@ -414,3 +432,4 @@ class RunConfig:
     evaluate: EvalConfig = field(default_factory=EvalConfig)
     stream: StreamConfig = field(default_factory=StreamConfig)
     track: TrackConfig = field(default_factory=TrackConfig)
+    launcher: LauncherConfig = field(default_factory=LauncherConfig)

@@ -70,8 +70,9 @@ def save(
     try:
         temporary.mkdir(parents=True, exist_ok=True)
         _save_tensors(temporary / f"random-{accelerator.process_index}.pt", random_states())
+        learned = learner.state_dict()
         if accelerator.is_main_process:
-            _save_tensors(temporary / "learner.pt", learner.state_dict())
+            _save_tensors(temporary / "learner.pt", learned)
             write_json(temporary / "state.json", {"update": update, "state": dict(state)})
             for name, write in (writers or {}).items():
                 (temporary / name).mkdir()

@@ -60,10 +60,12 @@ def export_model(
     dtype: torch.dtype | None = None,
     temperature: float = 0.4,
     merge_lora: bool = True,
+    weights: Mapping[str, Tensor] | None = None,
 ) -> Path:
     """Write (or replace) the folder; weights as `dtype`, or as they are. `model` is left unchanged.
 
     A LoRA policy is merged into its base, or with `merge_lora=False` saved as an adapter that peft loads onto the base.
+    `weights` (name -> whole tensor) replace those of a model that is divided over processes.
     Samplers that read the generation config draw as the evaluation did: `temperature`, nothing truncated.
     """
     target = Path(folder)
@@ -74,7 +76,7 @@ def export_model(
     generation = _generation_config(base_model(model).generation_config, tokenizer, temperature)
     if has_lora(model) and merge_lora:
         model = copy.deepcopy(model).merge_and_unload()
-    _save_weights(model, temporary, dtype)
+    _save_weights(model, temporary, dtype, weights)
     generation.save_pretrained(temporary)
     tokenizer.save_pretrained(temporary)
     write_atomic(temporary / "README.md", render_card(card))
@@ -124,11 +126,13 @@ def _table(results: Sequence[tuple[str, Mapping[str, float]]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def _save_weights(model: Any, folder: Path, dtype: torch.dtype | None) -> None:
+def _save_weights(
+    model: Any, folder: Path, dtype: torch.dtype | None, weights: Mapping[str, Tensor] | None = None
+) -> None:
     converted: dict[int, Tensor] = {}  # tied weights stay one tensor
     state = {
         name: converted.setdefault(value.data_ptr(), value.to(dtype or value.dtype))
-        for name, value in model.state_dict().items()
+        for name, value in (model.state_dict() if weights is None else weights).items()
     }
     if has_lora(model):
         model.save_pretrained(folder)

@@ -30,6 +30,15 @@ from mh_train.learn.loss import policy_loss
 from mh_train.learn.pack import plan
 from mh_train.learn.precision import computing_in, promote_trained
 from mh_train.learn.rows import Row, digest
+from mh_train.learn.sharding import (
+    divided_optimizer,
+    divides_weights,
+    is_sharded,
+    like,
+    shard_frozen,
+    whole_optimizer,
+    whole_weights,
+)
 from mh_train.learn.totals import Totals
 
 
@@ -70,6 +79,10 @@ class Learner:
         optimizer = torch.optim.AdamW(trained, lr=config.lr, betas=betas, weight_decay=config.weight_decay)
         self.scorer, self.optimizer = accelerator.prepare(Scorer(model), optimizer)
         self.optimizer_steps = 0
+        self.sharded = is_sharded(model)
+        self.reference_scorer = None if self.reference is None else Scorer(self.reference)
+        if self.reference_scorer is not None and divides_weights(accelerator):
+            shard_frozen(self.reference_scorer, self.reference)
 
     def update(self, rows: Sequence[Row], update_index: int, temperature: float = 1.0) -> dict[str, float]:
         """One pass over the rows, sampled at `temperature`; metrics `learn/...` and `time/...`.
@@ -85,6 +98,8 @@ class Learner:
             scored_at = time.perf_counter()
             for minibatch, micros in zip(minibatches, scored, strict=True):
                 self._step(minibatch, micros, temperature, totals)
+        if self.sharded:
+            self.scorer.reshard()  # a pass without backward leaves embeddings and head gathered
         return {
             **totals.metrics(),
             "learn/rows": len(rows),
@@ -107,10 +122,12 @@ class Learner:
         return computing_in(self.dtype, self.accelerator.device)
 
     def state_dict(self) -> dict[str, Any]:
-        """Trained weights, optimizer and step count: all that `update` changes."""
+        """Trained weights, optimizer and step count: all that `update` changes. Divided ones are gathered: every rank
+        calls this, and rank 0 alone has them in full."""
+        main = self.accelerator.is_main_process
         return {
-            "weights": {name: p.detach() for name, p in self.model.named_parameters() if p.requires_grad},
-            "optimizer": self.optimizer.state_dict(),
+            "weights": whole_weights(self.model, main, trained_only=True),
+            "optimizer": whole_optimizer(self.optimizer.state_dict(), main),
             "optimizer_steps": self.optimizer_steps,
         }
 
@@ -123,8 +140,8 @@ class Learner:
             raise LearnError(f"The checkpoint is of another model: {len(wrong)} parameters differ, first {wrong[0]}.")
         with torch.no_grad():
             for name, parameter in own.items():
-                parameter.copy_(saved[name])
-        self.optimizer.load_state_dict(state["optimizer"])
+                parameter.copy_(like(saved[name], parameter))
+        self.optimizer.load_state_dict(divided_optimizer(state["optimizer"], self.optimizer))
         self.optimizer_steps = state["optimizer_steps"]
 
     def _minibatches(self, rows: Sequence[Row], update_index: int) -> list[Minibatch]:
@@ -161,8 +178,9 @@ class Learner:
         if has_lora(self.model):
             with self.model.disable_adapter():
                 return self.scorer(**batch.inputs(), temperature=temperature)[0]
+        assert self.reference_scorer is not None
         with packed_attention(self.reference):
-            return Scorer(self.reference)(**batch.inputs(), temperature=temperature)[0]
+            return self.reference_scorer(**batch.inputs(), temperature=temperature)[0]
 
     def _step(self, minibatch: Minibatch, micros: list[Micro], temperature: float, totals: Totals) -> None:
         """One optimizer step: gradients of all micro-batches, clipped. No step without a row that carries a signal."""
@@ -173,6 +191,7 @@ class Learner:
         scale = self.accelerator.num_processes / minibatch.tokens
         for micro in micros:
             batch, last = micro.batch, micro is micros[-1]
+            self.accelerator.gradient_state._set_sync_gradients(last)  # DeepSpeed steps in the backward of the last one
             with nullcontext() if last else self.accelerator.no_sync(self.scorer):
                 logprobs, entropy = self.scorer(
                     **batch.inputs(), temperature=temperature, entropy_grad=self.config.entropy > 0

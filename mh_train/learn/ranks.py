@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 from accelerate import Accelerator
+from accelerate.utils import DistributedType
 
 T = TypeVar("T")
 LONGEST_WAIT = timedelta(hours=2)
@@ -79,6 +80,15 @@ def _peer_is_gone(error: RuntimeError) -> bool:
     return isinstance(error, dist.DistError) or "gloo" in text or "connection closed by peer" in text
 
 
-def make_accelerator() -> Accelerator:
-    """The accelerator that the launcher's environment describes; gloo processes where there is no GPU."""
-    return Accelerator(cpu=not torch.cuda.is_available())
+def make_accelerator(grad_clip: float = 1.0) -> Accelerator:
+    """The accelerator that the launcher's environment describes; gloo processes where there is no GPU.
+
+    DeepSpeed (GPU only) clips in its own step, and asks for sizes that a loop without a data loader must give it."""
+    accelerator = Accelerator(cpu=not torch.cuda.is_available())
+    if accelerator.distributed_type == DistributedType.DEEPSPEED:
+        accelerator.state.deepspeed_plugin.deepspeed_config |= {
+            "train_micro_batch_size_per_gpu": 1,
+            "gradient_clipping": grad_clip,
+            "torch_autocast": {"enabled": True, "dtype": "bfloat16"},
+        }
+    return accelerator
