@@ -10,7 +10,7 @@ from pages import ROOT
 from mh_train.run.metrics import read_metrics
 
 PAGE = ROOT / "docs" / "metrics.md"
-GROUPS = ("reward", "env", "memory", "learn", "time", "engine", "sft")
+GROUPS = ("reward", "env", "memory", "learn", "time", "engine", "eval", "async", "sft")
 NAME = re.compile(rf"({'|'.join(GROUPS)})/[a-z0-9_*]+")
 
 
