@@ -70,7 +70,7 @@ async def outcomes(
 
 
 async def verify_all(trajectories: Sequence[Trajectory], config: MemoryConfig, this: Round) -> Verified:
-    """Verify trajectories by `verifier.source`."""
+    """Verify trajectories by `verifier.source`; each keeps its verdict in `extra["verdict"]`, for audits."""
     verifier, names = config.verifier, [t.id for t in trajectories]
     if verifier.source is Judging.off:
         return Verified()
@@ -79,6 +79,10 @@ async def verify_all(trajectories: Sequence[Trajectory], config: MemoryConfig, t
         verdicts = [from_status(episode, verifier, this.update) for episode in episodes]
     else:
         verdicts = await verify(episodes, names, this.judge, verifier, this.seed, this.update)
+    for t, verdict in zip(trajectories, verdicts, strict=True):
+        d = verdict.descriptor
+        told = {"label": d.label, "reward": d.reward, "confidence": d.confidence}
+        t.extra["verdict"] = {**told, "uncertainty": verdict.uncertainty, "views": verdict.views}
     return Verified(dict(zip(names, episodes, strict=True)), dict(zip(names, verdicts, strict=True)))
 
 

@@ -19,6 +19,7 @@ from mh_train.config.schema import Manager, MemoryConfig
 from mh_train.engine.base import Engine
 from mh_train.memory.bank import Bank, add_event
 from mh_train.memory.candidates import Round, make_judge, outcomes, propose
+from mh_train.memory.counting import Bill
 from mh_train.memory.distill import DistillPrompts
 from mh_train.memory.health import health, rates
 from mh_train.memory.journal import Event
@@ -51,7 +52,9 @@ async def curate(
     `memory.verifier.source` names.
     Raises `MemoryStoreError` when the journal cannot be written, `EngineError` when a model cannot answer."""
     started = time.perf_counter()
-    judge = judge or make_judge(config.verifier, speaker, engine)
+    bill = Bill()
+    speaker = bill.speaker(speaker)
+    judge = bill.judge(judge) or make_judge(config.verifier, speaker, engine)
     this = Round(speaker, engine, prompts, judge, seed, update, bank.run)
     won, verified = await outcomes(trajectories, config, this)
     metrics = use(bank, trajectories, won, update)
@@ -75,7 +78,7 @@ async def curate(
         metrics |= await summarise(bank, config.budget, config.lifecycle, judge, seed, update)
     metrics |= keep_budget(bank, config.budget, config.prune, update)
     metrics |= bank.commit(update)
-    metrics |= health(bank.state) | rates(metrics)
+    metrics |= health(bank.state) | rates(metrics) | bill.metrics()
     metrics["memory/curate_seconds"] = time.perf_counter() - started
     return metrics
 
