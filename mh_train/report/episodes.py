@@ -175,7 +175,7 @@ def _story(episode: Mapping[str, Any], strings: dict[str, int]) -> dict[str, Any
         "final": keep(episode.get("final_observation", "")),
         "parts": {str(k): number(v) for k, v in episode.get("reward_parts", {}).items()},
         "mode": str(episode.get("memory_mode", "")),
-        "extra": clip(json.dumps(episode["extra"]), 2000) if episode.get("extra") else "",
+        "extra": clip(json.dumps(episode["extra"], ensure_ascii=False), 2000) if episode.get("extra") else "",
         "steps": [
             {
                 "seen": keep(step.get("observation", "")),

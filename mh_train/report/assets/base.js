@@ -62,7 +62,8 @@ const card = (...body) => h("div", { class: "card" }, body);
 const field = (label, control) => h("label", { class: "field" }, label, control);
 const nothing = (text) => h("p", { class: "empty" }, text);
 const part = (what, ...body) => h("div", { class: "part" }, h("div", { class: "what" }, what), body);
-const raw = (text, kind = "") => h("div", { class: `raw ${kind}`, dir: "auto" }, text);
+const TALL = 1500;
+const raw = (text, kind = "") => h("div", { class: `raw ${kind} ${text.length > TALL ? "tall" : ""}`, dir: "auto", tabindex: text.length > TALL ? 0 : null }, text);
 
 function choice(options, value, onchange, attrs = {}) {
   const build = ([key, text]) => h("option", { value: key, selected: String(key) === String(value) }, text);

@@ -67,6 +67,7 @@ async function start() {
   theme();
   addEventListener("hashchange", show);
   addEventListener("keydown", keys);
-  if (main.refresh) setInterval(() => document.visibilityState === "visible" && location.reload(), main.refresh * 1000);
+  const rests = () => document.visibilityState === "visible" && ["overview", "training"].includes(where().tab);
+  if (main.refresh) setInterval(() => rests() && location.reload(), main.refresh * 1000);
   await show();
 }
