@@ -24,7 +24,6 @@ from mh_train.evaluate.runner import Cell, Parts, evaluate, read_values
 from mh_train.evaluate.statistics import paired_bootstrap
 from mh_train.evaluate.table import terminal
 from mh_train.files import write_json
-from mh_train.learn.checkpoint import latest
 from mh_train.memory.embed import Embedder, make_embedder
 from mh_train.memory.reader import BankReader
 from mh_train.memory.snapshot import load_view
@@ -38,6 +37,7 @@ from mh_train.stages import parts
 from mh_train.stages.actors import folder_digest, load_actor, source
 from mh_train.stages.others import external_speaker
 from mh_train.stages.report import REPORT_FILE, write_report
+from mh_train.stages.selection import bank_of
 
 COLD_START_MODES = ("memory", "empty")
 """What the cold start is evaluated in: the starting points that training is measured against."""
@@ -110,12 +110,8 @@ def voice(config: RunConfig, policy: parts.Policy) -> Voice:
 
 
 def bank_snapshot(config: RunConfig, folder: RunFolder) -> Path | None:
-    """The bank that evaluation reads: `evaluate.bank`, or that of the last checkpoint."""
-    if config.evaluate.bank:
-        return Path(config.evaluate.bank)
-    found = latest(folder.checkpoints)
-    snapshot = None if found is None else found.path / "bank"
-    return snapshot if snapshot is not None and snapshot.is_dir() else None
+    """The bank that evaluation reads: `evaluate.bank`, or that of the checkpoint whose policy is evaluated."""
+    return Path(config.evaluate.bank) if config.evaluate.bank else bank_of(config, folder)
 
 
 def compare_with_start(config: RunConfig, trained: Path, start: Path, modes: list[str]) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 from envs.pool import EnvPool
 from mh_train.config import ConfigError, RunConfig
-from mh_train.config.schema import Use
+from mh_train.config.schema import Select, Use
 from mh_train.evaluate.behaviour import training_metrics
 from mh_train.learn.advantage import compute_advantages
 from mh_train.learn.checkpoint import latest, restore, save
@@ -29,6 +29,7 @@ from mh_train.learn.learner import Learner
 from mh_train.learn.lora import add_lora
 from mh_train.learn.ranks import Ranks, make_accelerator, told
 from mh_train.learn.rows import rows_from_trajectories
+from mh_train.learn.sharding import whole_weights
 from mh_train.memory.bank import Bank
 from mh_train.memory.curate import curate
 from mh_train.memory.embed import Embedder, make_embedder
@@ -48,6 +49,7 @@ from mh_train.stages import parts
 from mh_train.stages.flights import Flights, staleness
 from mh_train.stages.others import external_speaker, other_judge
 from mh_train.stages.push import push_weights
+from mh_train.stages.selection import Best, better, chosen, evaluate_now, note_export
 
 
 @dataclass
@@ -69,6 +71,7 @@ class Training:
     judge: Judge | None = None
     view: BankView | None = None
     update: int = 0
+    best: Best = field(default_factory=dict)
     cursors: dict[int, dict[str, Any]] = field(default_factory=dict)
     """Where the cursor stood before the tasks of an update were drawn, for rollouts that are not trained on yet."""
     flights: Flights[Flight] | None = None
@@ -84,7 +87,7 @@ class Flight:
 
 def main(config: RunConfig) -> None:
     """Train for `learn.updates` updates, from the last checkpoint when there is one."""
-    ranks = Ranks(make_accelerator())
+    ranks = Ranks(make_accelerator(config.learn.grad_clip))
     folder = parts.settle(config, ranks.main)
     with told():
         training = begin(config, folder, ranks)
@@ -107,14 +110,33 @@ async def train(run: Training) -> None:
             while run.update < config.learn.updates:
                 values = await one_update(run, pool)
                 run.update += 1
+                evaluated = bool(config.evaluate.every) and run.update % config.evaluate.every == 0
+                if evaluated:
+                    reader = bank_reader(run, training=False)
+                    values |= await evaluate_now(config, pool, run.policy, reader, run.ranks, run.update)
+                    run.best = better(run.best, run.update, values["eval/success"])
                 if run.metrics is not None:
                     run.metrics.log(run.update, values)
                 progress.advance(values)
-                if run.update % config.learn.checkpoint.every == 0 or run.update == config.learn.updates:
+                due = run.update % config.learn.checkpoint.every == 0 or run.update == config.learn.updates
+                if due or evaluated:
                     checkpoint(run)
+    export(run)
+
+
+def export(run: Training) -> None:
+    """Write the policy that `learn.checkpoint.select` takes to `<run>/model`. Called on every rank."""
+    config, update = run.config, run.update
+    if config.learn.checkpoint.select is Select.best:
+        found = chosen(run.folder.checkpoints, Select.best)
+        if found is not None:
+            restore(found, run.learner)
+            update = found.update
+    weights = whole_weights(run.learner.model, run.ranks.main) if run.learner.sharded else None
     if run.ranks.main:
-        card = ModelCard(config.name, config.model.path, config.env.name, run.update, versions=versions())
-        export_model(run.learner.model, run.policy.tokenizer, run.folder.model, card)
+        card = ModelCard(config.name, config.model.path, config.env.name, update, versions=versions())
+        export_model(run.learner.model, run.policy.tokenizer, run.folder.model, card, weights=weights)
+        note_export(run.folder.model, update)
 
 
 async def one_update(run: Training, pool: EnvPool) -> dict[str, float]:
@@ -155,11 +177,7 @@ def begin_rollout(run: Training, pool: EnvPool, update: int) -> Coroutine[Any, A
     config, ranks, policy = run.config, run.ranks, run.policy
     run.cursors = {u: state for u, state in run.cursors.items() if u > run.update} | {update: run.cursor.state_dict()}
     tasks = run.cursor.next(config.rollout.tasks)
-    reader = None
-    if run.view is not None and run.embedder is not None:
-        moving = config.rollout.max_staleness > 0  # a mirror that moves on during a rollout gives other answers
-        search = None if run.bank is None or moving else run.bank.search()
-        reader = BankReader(run.view, run.embedder, config.memory, training=True, search=search)
+    reader = bank_reader(run, training=True)
 
     async def fly() -> Flight:
         voice = (policy.speaker, policy.engine, policy.prompts)
@@ -167,6 +185,15 @@ def begin_rollout(run: Training, pool: EnvPool, update: int) -> Coroutine[Any, A
         return Flight(await rollout(config, tasks, pool, *voice, reader, update, **share), reader)
 
     return fly()
+
+
+def bank_reader(run: Training, training: bool) -> BankReader | None:
+    """A door to the bank as it is now; None for a run without memory."""
+    if run.view is None or run.embedder is None:
+        return None
+    moving = run.config.rollout.max_staleness > 0  # a mirror that moves on during a rollout gives other answers
+    search = None if run.bank is None or moving else run.bank.search()
+    return BankReader(run.view, run.embedder, run.config.memory, training=training, search=search)
 
 
 def begin(config: RunConfig, folder: RunFolder, ranks: Ranks) -> Training:
@@ -192,7 +219,7 @@ def begin(config: RunConfig, folder: RunFolder, ranks: Ranks) -> Training:
     if found:
         restore(found, learner)
         cursor.load_state_dict(found.state["cursor"])
-        run.update = found.update
+        run.update, run.best = found.update, found.state.get("best", {})
         say(f"grpo     continues after update {found.update}")
     if metrics is not None:
         metrics.rewind(run.update)
@@ -204,6 +231,7 @@ def checkpoint(run: Training) -> None:
     """Everything that the next update depends on. Called on every rank."""
     bank = run.bank
     cursor = run.cursors.get(run.update + 1) or run.cursor.state_dict()
-    state = {"cursor": cursor, "tracker": run.metrics.run_id if run.metrics is not None else ""}
+    state = {"cursor": cursor, "tracker": run.metrics.run_id if run.metrics is not None else "", "best": run.best}
+    pinned = [run.best["update"]] if run.best else []
     writers = {} if bank is None else {"bank": partial(save_snapshot, bank)}
-    save(run.folder.checkpoints, run.update, run.learner, state, run.config.learn.checkpoint, writers)
+    save(run.folder.checkpoints, run.update, run.learner, state, run.config.learn.checkpoint, writers, pinned)
