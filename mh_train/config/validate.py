@@ -30,6 +30,8 @@ def validate(config: RunConfig) -> list[str]:
         *_batches(config),
         *_learning(config),
         *_evaluation(config),
+        *_launching(config),
+        *_quantised(config),
     ]
 
 
@@ -121,5 +123,33 @@ def _evaluation(config: RunConfig) -> Iterator[str]:
     unknown = [mode for mode in evaluate.modes if mode not in MODES]
     if unknown:
         yield f"evaluate.modes holds {', '.join(unknown)}, which is unknown; choose among {', '.join(MODES)}."
+    if evaluate.every and config.rollout.max_staleness:
+        yield "evaluate.every needs rollout.max_staleness=0: an evaluation must not meet episodes in flight."
+    if config.learn.checkpoint.select is Select.best and evaluate.every_panel in evaluate.panels:
+        yield (
+            f"learn.checkpoint.select=best chooses on evaluate.every_panel={evaluate.every_panel}, which "
+            "evaluate.panels reports too; report other panels."
+        )
     if evaluate.every and not evaluate.every_panel:
         yield "evaluate.every_panel is empty; name the split on which checkpoints are compared."
+
+
+def _launching(config: RunConfig) -> Iterator[str]:
+    launcher, lora = config.launcher, config.model.lora
+    if launcher.name == "here":
+        return
+    if launcher.strategy in ("fsdp2", "zero3") and lora.enabled:
+        yield "launcher.strategy must be ddp or zero2 with LoRA: its base stays whole on every GPU."
+    if launcher.strategy in ("fsdp2", "zero3") and config.engine.name == "transformers":
+        yield (
+            f"launcher.strategy={launcher.strategy} divides the weights, so engine=transformers cannot generate with "
+            "them; choose engine=vllm."
+        )
+    if launcher.name == "local" and launcher.nodes > 1:
+        yield "launcher=local starts this machine alone; use launcher=slurm for launcher.nodes > 1."
+
+
+def _quantised(config: RunConfig) -> Iterator[str]:
+    lora = config.model.lora
+    if lora.quantize and not lora.enabled:
+        yield "model.lora.quantize trains an adapter over a frozen base; set model.lora.enabled=true (lora=qlora)."

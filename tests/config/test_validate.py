@@ -119,6 +119,8 @@ def test_numbers_that_are_not_finite_are_told_wherever_they_are():
         ("evaluate.panels=[test,test]", "evaluate.panels"),
         ("evaluate.seeds=[0,0]", "evaluate.seeds"),
         ("evaluate.every=5  evaluate.every_panel=''", "evaluate.every_panel"),
+        ("evaluate.every=5  rollout.max_staleness=1", "rollout.max_staleness=0"),
+        ("evaluate.every=5  learn.checkpoint.select=best  evaluate.panels=[valid_seen]", "evaluate.every_panel"),
     ],
 )
 def test_impossible_combinations_name_their_key(settings: str, key: str):
@@ -134,7 +136,7 @@ def test_impossible_combinations_name_their_key(settings: str, key: str):
         "memory.verifier.source=policy  memory.noise=0.2  memory.admission.enabled=true",
         "rollout.group=1  learn.estimator=reinforce_pp",
         "memory.use=none  memory.trigger='off'  memory.verifier.weights=[]",
-        "evaluate.every=4  learn.checkpoint.select=best",
+        "evaluate.every=4  learn.checkpoint.select=best  evaluate.panels=[valid_unseen]",
     ],
 )
 def test_what_can_work_is_let_through(settings: str):
