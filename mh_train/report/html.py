@@ -24,6 +24,7 @@ SCRIPTS = (
     "overview",
     "training",
     "episodes",
+    "texts",
     "episode",
     "bank",
     "record",

@@ -7,13 +7,23 @@ let step = { back: null, on: null };
 function where() {
   const [path, query] = location.hash.replace(/^#/, "").split("?");
   const [tab, ...rest] = path.split("/").map(decode);
-  return { tab: VIEWS[tab] ? tab : "overview", path: rest, params: Object.fromEntries(new URLSearchParams(query || "")) };
+  return {
+    tab: VIEWS[tab] ? tab : "overview",
+    path: rest,
+    params: Object.fromEntries(new URLSearchParams(query || "")),
+  };
 }
 function decode(text) {
-  try { return decodeURIComponent(text); } catch { return text; }
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 function address(tab, path = [], params = {}) {
-  const kept = Object.entries(params).filter(([, value]) => value !== "" && value !== null && value !== undefined && value !== false);
+  const kept = Object.entries(params).filter(
+    ([, value]) => value !== "" && value !== null && value !== undefined && value !== false,
+  );
   const query = new URLSearchParams(kept).toString();
   return `#${[tab, ...path].map(encodeURIComponent).join("/")}${query ? `?${query}` : ""}`;
 }
@@ -53,8 +63,10 @@ function keys(event) {
   const tab = Object.keys(TABS)[Number(event.key) - 1];
   const search = document.querySelector("main input[type=search]");
   if (tab) location.hash = `#${tab}`;
-  else if (event.key === "/" && search) { event.preventDefault(); search.focus(); }
-  else if (event.key === "[" && step.back) location.hash = step.back;
+  else if (event.key === "/" && search) {
+    event.preventDefault();
+    search.focus();
+  } else if (event.key === "[" && step.back) location.hash = step.back;
   else if (event.key === "]" && step.on) location.hash = step.on;
 }
 
@@ -63,7 +75,10 @@ async function start() {
   $("title").textContent = main.runs.map((run) => run.name).join(" · ");
   $("made").textContent = `made ${main.made} UTC${main.refresh ? `, again every ${main.refresh} s` : ""}`;
   $("tabs").replaceChildren(...Object.entries(TABS).map(([name, text]) => h("a", { href: `#${name}` }, text)));
-  document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); $("main").focus(); });
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    $("main").focus();
+  });
   theme();
   addEventListener("hashchange", show);
   addEventListener("keydown", keys);
