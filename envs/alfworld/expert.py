@@ -25,7 +25,7 @@ from envs.alfworld.reading import (
 )
 from envs.base import Expert, Observation
 
-TERSE = 0.6
+TERSE = 0.1
 """Share of questions that leave the room out: what makes a good question is left for rewards to teach."""
 _TAKEN = re.compile(r"You pick up the ([a-z]+ \d+) from the ([a-z]+ \d+)\.")
 _MOVED = re.compile(r"You (?:move|put) the ([a-z]+ \d+) (?:to|in/on) the ([a-z]+ \d+)\.")

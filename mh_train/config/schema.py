@@ -141,7 +141,8 @@ class ModelConfig:
 
 @dataclass
 class EngineConfig:
-    name: str = "transformers"  # transformers | vllm | vllm_server | api | scripted | simulated | "module:Class" of yours
+    # transformers | vllm | vllm_server | api | scripted | simulated | "module:Class" of yours
+    name: str = "transformers"
     max_batch: int = 128  # sequences decoded together
     fixed_order: bool = True  # wait for every live episode before a batch, so that runs repeat bit for bit
     probe_tolerance: float = 0.0  # nats between engine and trainer after a weight update; 0 = by model.dtype
@@ -193,6 +194,7 @@ class DistillConfig:
     max_tokens: int = 512  # longest answer
     prompt_tokens: int = 12288  # longer trajectories keep their head and tail
     min_steps: int = 1  # shorter trajectories are not distilled
+    grounded: bool = False  # only memories whose named things some step of the trajectory shows together
     only: str = ""  # success | failure: trajectories of the other outcome are not distilled
 
 
@@ -217,7 +219,7 @@ class MilvusConfig:
     uri: str = ""  # empty: Milvus Lite inside the run folder; else http://host:19530
     token: str = ""  # of the server, when it wants one
     search_above: int = 0  # retrievable records above which Milvus finds the candidates of a query; 0 = never
-    collection: str = "memories"  # name of the collection
+    collection: str = "memories"  # name of the collection; on a server followed by the run's name
 
 
 @dataclass
@@ -394,6 +396,7 @@ class TrackConfig:
     wandb: bool = False  # log to Weights & Biases
     wandb_project: str = "mh_train"  # its project
     tensorboard: bool = False  # write TensorBoard files to the run folder
+    hub: str = ""  # owner/name on the Hugging Face hub that the final model is pushed to (--push-to-hub)
 
 
 @dataclass

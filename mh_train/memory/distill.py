@@ -22,7 +22,7 @@ from mh_train.config.schema import DistillConfig
 from mh_train.engine.base import Completion, Engine, Sampling, noise_key
 from mh_train.memory.index import words
 from mh_train.memory.records import Change, Provenance, Record, clean_text, record_id
-from mh_train.memory.signature import entity_words, signature
+from mh_train.memory.signature import entity_words, signature, things_in
 
 MOST_STARTS = 64
 """Places in a completion where JSON may begin that are tried, so that parsing stays linear in the text's length."""
@@ -107,6 +107,7 @@ async def distill(
         "distill_unparsed": 0.0,
         "distill_tagged": 0.0,
         "distill_empty": 0.0,
+        "distill_ungrounded": 0.0,
     }
     for i, (trajectory, answer) in enumerate(zip(chosen, answers, strict=True)):
         entries = parse_memories(answer.text)
@@ -117,6 +118,9 @@ async def distill(
         for situation, memory in entries[: config.per_trajectory]:
             if not parse_reconstruct(memory).guidance or (situation and not parse_reconstruct(situation).guidance):
                 counts["distill_tagged"] += 1
+                continue
+            if config.grounded and not grounded(memory, trajectory, names):
+                counts["distill_ungrounded"] += 1
                 continue
             records.append((i, make_record(trajectory, situation, memory, update, run, names)))
     return records, {f"memory/{name}": value for name, value in counts.items()}
@@ -143,6 +147,13 @@ def make_record(
         provenance=(Provenance(run, update, t.task_id, t.id, step),),
         timeline=(Change(update, "add", "curate", "distilled"),),
     )
+
+
+def grounded(memory: str, trajectory: Trajectory, names: Set[str]) -> bool:
+    """Whether some step of the trajectory shows, in its observation or action, all things that the memory names: what
+    the evidence span proves of an induced memory (SPEC 5), for one that has none."""
+    said = things_in(memory) & names
+    return any(said <= things_in(f"{step.observation} {step.action}") for step in trajectory.steps)
 
 
 def source_step(situation: str, trajectory: Trajectory) -> int:

@@ -143,3 +143,15 @@ def test_at_most_per_trajectory_memories_are_taken():
     text = json.dumps({"memories": [{"situation": "s", "memory": f"m{i}"} for i in range(3)]})
     records, _, _, _ = run([trajectory("e")], lambda _: text, fraction=1, per_trajectory=2)
     assert [r.content for r in records] == ["m0", "m1"]
+
+
+@pytest.mark.parametrize(
+    ("memory", "kept"),
+    [("cup was in drawer 2", 1), ("cup was in shelf 1", 0), ("shelf 1 is open", 1), ("look everywhere", 1)],
+)
+def test_a_grounded_memory_names_things_that_one_step_shows_together(memory, kept):
+    seen = ["You see a drawer 2 and a shelf 1.", "On the drawer 2, you see a cup 1."]
+    records, metrics, _, _ = run(
+        [trajectory("t", observations=seen)], lambda turn: entry("room", memory), fraction=1, grounded=True
+    )
+    assert (len(records), metrics["memory/distill_ungrounded"]) == (kept, 1 - kept)
