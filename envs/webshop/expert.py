@@ -20,6 +20,7 @@ _OPTION = re.compile(r"\w+: (\w+)")
 _FEATURE = re.compile(r"It is (\w+)")
 _MEMORY = re.compile(r"(\w+) is (\w+)")
 _GUIDANCE = re.compile(r"search (\w+) (\w+)")
+_PRODUCT = re.compile(r"click\[(\w+ \d+)\]")
 _BACK, _PREVIOUS, _FEATURES, _BUY = "click[back to search]", "click[< prev]", "click[features]", "click[buy now]"
 
 
@@ -150,11 +151,10 @@ class WebShopExpert(Expert):
 
 def _offers(wish: _Wish, observation: Observation) -> dict[str, str]:
     """Brand -> product id, for the products of the wanted kind on a results page, in order."""
-    products = [action[6:-1] for action in observation.admissible if action.startswith("click[b0")]
     offers: dict[str, str] = {}
-    for product in products:
-        after = observation.text.lower().split(product, 1)[-1][:80]
+    for product in filter(None, map(_PRODUCT.fullmatch, observation.admissible)):
+        after = re.split(rf"\b{product[1]}\b", observation.text.lower(), maxsplit=1)[-1][:80]
         brands = wish.brands(after)
         if brands:
-            offers.setdefault(brands[0], product)
+            offers.setdefault(brands[0], product[1])
     return offers

@@ -57,7 +57,7 @@ BRANDS_PER_KIND = 3
 QUALITY_COUNTS = (6, 9, 12)
 """Multiples of BRANDS_PER_KIND, so that no kind gets a quality twice, and no fewer than departments."""
 MANIFEST = "mini.json"
-GENERATION = 1
+GENERATION = 2
 """Raised whenever the same arguments would give another shop than before, so that an old one is replaced."""
 MOST_PRODUCTS = BRANDS_PER_KIND * sum(map(len, DEPARTMENTS.values()))
 
@@ -90,8 +90,9 @@ def generate_mini(
     attributes: dict[str, dict[str, Any]] = {}
     for department, kinds in DEPARTMENTS.items():
         for kind, quality in _offers(kinds[:per_department], qualities, rng):
-            asin = _asin(rng, attributes)
-            items.append(_item(asin, department, kind, quality, known[department, quality], rng))
+            brand = known[department, quality]
+            asin = _asin(brand, attributes)
+            items.append(_item(asin, department, kind, quality, brand, rng))
             attributes[asin] = {
                 "attributes": [quality],
                 "instruction": f"Find me {quality} {kind} for {department}",
@@ -142,10 +143,9 @@ def _offers(kinds: tuple[str, ...], qualities: int, rng: random.Random) -> list[
     ]
 
 
-def _asin(rng: random.Random, taken: dict[str, Any]) -> str:
-    while (asin := "B0" + "".join(rng.choices("0123456789BCDFGHJKLMNPQRSTVWXYZ", k=8))) in taken:
-        pass
-    return asin
+def _asin(brand: str, taken: dict[str, Any]) -> str:
+    """Brand and model number: words that a small policy meets often enough to copy them."""
+    return f"{brand} {sum(asin.startswith(brand.upper()) for asin in taken) + 1}".upper()
 
 
 def _item(asin: str, department: str, kind: str, quality: str, brand: str, rng: random.Random) -> dict[str, Any]:
