@@ -10,9 +10,11 @@ from __future__ import annotations
 import argparse
 import importlib
 import logging
+import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -69,8 +71,7 @@ def _run_stage(arguments: argparse.Namespace) -> int:
 
     if arguments.config:
         signal.signal(signal.SIGTERM, _terminated)
-        importlib.import_module(f"mh_train.stages.{arguments.stage}").main(load(arguments.config))
-        return 0
+        return _start(arguments.stage, load(arguments.config), here=True)
     if arguments.stage == "eval" and any(word.startswith("table=") for word in arguments.words):
         table = importlib.import_module("mh_train.stages.table")
         return int(table.main(arguments.words, arguments.dry_run))
@@ -80,6 +81,8 @@ def _run_stage(arguments: argparse.Namespace) -> int:
         for number, (config, job) in enumerate(zip(configs, jobs, strict=True)):
             varied = [word for word in job if not all(word in other for other in jobs)]
             config.name = f"{config.name}/{number:03d}-" + ",".join(varied)
+    for config in configs:
+        config.track.hub = arguments.push_to_hub or config.track.hub
     if arguments.dry_run:
         for config in configs:
             _show(config)
@@ -87,10 +90,14 @@ def _run_stage(arguments: argparse.Namespace) -> int:
     return max(_start(arguments.stage, config) for config in configs)
 
 
-def _start(stage: str, config: RunConfig) -> int:
-    """Run a stage in this process, or launch its processes."""
-    if config.launcher.name == "here":
+def _start(stage: str, config: RunConfig, here: bool = False) -> int:
+    """Run a stage in this process (`here`, or when the launcher says so), or launch its processes."""
+    if here or config.launcher.name == "here":
         importlib.import_module(f"mh_train.stages.{stage}").main(config)
+        if config.track.hub and stage in ("grpo", "run") and os.environ.get("RANK", "0") == "0":
+            importlib.import_module("mh_train.stages.hub").push(
+                Path(config.root) / config.name / "model", config.track.hub
+            )
         return 0
     from mh_train.run.launch import launch
 
@@ -139,6 +146,7 @@ def _parser() -> argparse.ArgumentParser:
         "-m", "--multirun", action="store_true", help="one run per combination of comma-separated values"
     )
     parser.add_argument("--config", metavar="FILE", help="a resolved configuration instead of settings (launchers)")
+    parser.add_argument("--push-to-hub", metavar="OWNER/NAME", help="push the final model, with its card, to the hub")
     parser.add_argument("-v", "--verbose", action="store_true", help="log more, and show where an error happened")
     return parser
 

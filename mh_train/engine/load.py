@@ -6,13 +6,14 @@ Invariant: the tokenizer that comes back has a chat template and an end token (c
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
 
 from mh_train.config.schema import ModelConfig
 from mh_train.engine.codec import HFCodec, ModelError
@@ -31,12 +32,27 @@ def load_model(config: ModelConfig, path: str | Path | None = None) -> tuple[Any
         raise ModelError("model=tiny is built by the cold start: run `mh-train sft` first, or give its folder.")
     tokenizer = load_tokenizer(source)
     try:
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=getattr(torch, config.dtype))
+        dtype = getattr(torch, config.dtype)
+        model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, **_quantised(config, dtype))
     except (OSError, ValueError, SafetensorError) as error:  # missing, unknown or torn
         raise ModelError(_advice(source, "the model", error)) from error
     if config.gradient_checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     return model.eval(), tokenizer
+
+
+def _quantised(config: ModelConfig, dtype: torch.dtype) -> dict[str, Any]:
+    """Arguments that load the linear maps in 4 bits onto this process's GPU (`model.lora.quantize`); CUDA only."""
+    if not config.lora.quantize:
+        return {}
+    if not torch.cuda.is_available():
+        raise ModelError("model.lora.quantize=nf4 needs a CUDA GPU; use lora=all without one.")
+    if importlib.util.find_spec("bitsandbytes") is None:
+        raise ModelError("model.lora.quantize=nf4 needs bitsandbytes: pip install 'mh_train[qlora]'.")
+    nf4 = BitsAndBytesConfig(
+        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=dtype
+    )
+    return {"quantization_config": nf4, "device_map": {"": int(os.environ.get("LOCAL_RANK", "0"))}}
 
 
 def load_tokenizer(source: str | Path) -> Any:

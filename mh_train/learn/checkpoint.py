@@ -70,6 +70,7 @@ def save(
     try:
         temporary.mkdir(parents=True, exist_ok=True)
         _save_tensors(temporary / f"random-{accelerator.process_index}.pt", random_states())
+        learner.save_divided(temporary)
         learned = learner.state_dict()
         if accelerator.is_main_process:
             _save_tensors(temporary / "learner.pt", learned)
@@ -134,6 +135,7 @@ def restore(checkpoint: Checkpoint, learner: Learner) -> dict[str, Any]:
     if world != learner.accelerator.num_processes:
         raise CheckpointError(f"{checkpoint.path} was written by {world} processes; resume with as many.")
     learner.load_state_dict(torch.load(checkpoint.path / "learner.pt", map_location="cpu", weights_only=True))
+    learner.load_divided(checkpoint.path)
     set_random_states(torch.load(states, weights_only=True))
     return checkpoint.state
 

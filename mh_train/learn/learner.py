@@ -15,10 +15,12 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import Accelerator
+from accelerate.utils import DistributedType
 from torch import Tensor, nn
 
 from mh_train.config.schema import LearnConfig
@@ -79,6 +81,7 @@ class Learner:
         optimizer = torch.optim.AdamW(trained, lr=config.lr, betas=betas, weight_decay=config.weight_decay)
         self.scorer, self.optimizer = accelerator.prepare(Scorer(model), optimizer)
         self.optimizer_steps = 0
+        self.deepspeed = accelerator.distributed_type == DistributedType.DEEPSPEED  # GPU only
         self.sharded = is_sharded(model)
         self.reference_scorer = None if self.reference is None else Scorer(self.reference)
         if self.reference_scorer is not None and divides_weights(accelerator):
@@ -124,6 +127,8 @@ class Learner:
     def state_dict(self) -> dict[str, Any]:
         """Trained weights, optimizer and step count: all that `update` changes. Divided ones are gathered: every rank
         calls this, and rank 0 alone has them in full."""
+        if self.deepspeed:
+            return {"optimizer_steps": self.optimizer_steps}  # the rest is in the folder of `save_divided`
         main = self.accelerator.is_main_process
         return {
             "weights": whole_weights(self.model, main, trained_only=True),
@@ -133,6 +138,9 @@ class Learner:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from `state_dict()`. Raises `LearnError` when it belongs to another model."""
+        self.optimizer_steps = state["optimizer_steps"]
+        if self.deepspeed:
+            return
         own = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
         saved = state["weights"]
         wrong = sorted(set(own) ^ set(saved)) or [n for n, p in own.items() if p.shape != saved[n].shape]
@@ -142,7 +150,16 @@ class Learner:
             for name, parameter in own.items():
                 parameter.copy_(like(saved[name], parameter))
         self.optimizer.load_state_dict(divided_optimizer(state["optimizer"], self.optimizer))
-        self.optimizer_steps = state["optimizer_steps"]
+
+    def save_divided(self, folder: Path) -> None:
+        """What only its owner can write: DeepSpeed's part of weights and optimizer on every rank. Others write none."""
+        if self.deepspeed:
+            self.scorer.save_checkpoint(str(folder / "deepspeed"))
+
+    def load_divided(self, folder: Path) -> None:
+        """Continue from `save_divided`."""
+        if self.deepspeed:
+            self.scorer.load_checkpoint(str(folder / "deepspeed"))
 
     def _minibatches(self, rows: Sequence[Row], update_index: int) -> list[Minibatch]:
         """Shuffled minibatches of at most `minibatch_turns` rows, equal in size within one row."""

@@ -19,8 +19,8 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 
 def is_sharded(model: nn.Module) -> bool:
-    """Whether the weights are divided over processes."""
-    return any(isinstance(parameter, DTensor) for parameter in model.parameters())
+    """Whether the weights are divided over processes (`ds_id`: by ZeRO-3)."""
+    return any(isinstance(parameter, DTensor) or hasattr(parameter, "ds_id") for parameter in model.parameters())
 
 
 def shard_frozen(scorer: nn.Module, model: Any) -> None:
@@ -39,6 +39,11 @@ def divides_weights(accelerator: Accelerator) -> bool:
 
 def whole(tensor: Tensor) -> Tensor:
     """The full tensor of a divided one."""
+    if hasattr(tensor, "ds_id"):  # ZeRO-3, GPU only
+        from deepspeed.zero import GatheredParameters
+
+        with GatheredParameters([tensor]):
+            return tensor.detach().clone()
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
@@ -47,7 +52,7 @@ def whole_weights(model: nn.Module, main: bool, trained_only: bool = False) -> d
     found = {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad or not trained_only:
-            found |= _kept(name, parameter.detach(), main)
+            found |= _kept(name, parameter, main)
     return found
 
 
@@ -80,11 +85,11 @@ def like(value: Any, parameter: Tensor) -> Any:
 def named_whole(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """Name and whole weight, one at a time on every rank: what is sent to an engine."""
     for name, parameter in model.named_parameters():
-        yield name, whole(parameter.detach())
+        yield name, whole(parameter).detach()
 
 
 def _kept(name: str, value: Any, main: bool) -> dict[str, Any]:
-    if not isinstance(value, DTensor):
-        return {name: value}
-    gathered = value.full_tensor()
+    if not isinstance(value, DTensor) and not hasattr(value, "ds_id"):
+        return {name: value.detach() if isinstance(value, Tensor) else value}
+    gathered = whole(value).detach()
     return {name: gathered.cpu()} if main else {}

@@ -12,8 +12,10 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import threading
 import traceback
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -33,13 +35,20 @@ DESCRIPTION = "mh_train.description"
 T = TypeVar("T")
 
 
+def own_collection(collection: str, run: str) -> str:
+    """The collection of one run on a server that many share: letters, digits and _ only, different for different
+    runs."""
+    plain = re.sub(r"\W", "_", run, flags=re.ASCII)
+    return f"{collection}_{plain}"[:240] + f"_{zlib.crc32(run.encode()):08x}"
+
+
 class MilvusMirror:
     """One collection of one run. Raises `MemoryStoreError` from every method when Milvus fails, with what to do."""
 
     def __init__(self, config: MilvusConfig, folder: Path, fingerprint: Fingerprint, run: str) -> None:
         self.lite_path = None if config.uri else Path(folder) / "milvus.db"
         self.uri = config.uri or str(self.lite_path)
-        self.collection = config.collection
+        self.collection = config.collection if self.lite_path else own_collection(config.collection, run)
         self.fingerprint = fingerprint
         self.run = run
         self._owner = os.getpid()

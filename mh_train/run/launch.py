@@ -36,8 +36,6 @@ def launch(stage: str, config: RunConfig) -> int:
     write_atomic(resolved, to_yaml(config))
     processes = Processes(stage, str(resolved.resolve()), config.launcher, _port(folder.path, config.launcher))
     if config.launcher.name == "local":
-        if config.launcher.nodes != 1:
-            raise ConfigError("launcher=local starts one machine; use launcher=slurm, or start every node yourself.")
         return subprocess.run(processes.command(0, "127.0.0.1"), check=False).returncode
     job = submit(processes, config, folder.path / "slurm")
     print(f"slurm    job {job.job_id} ({config.name}); log: {job.paths.stdout}; stop it: scancel {job.job_id}")

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import logging
 import math
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from mh_train.config import RunConfig, to_yaml
-from mh_train.files import write_atomic
+from mh_train.files import write_atomic, write_json
 from mh_train.run.folder import RunFolder
 
 log = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ class Metrics:
 
     def __init__(self, folder: RunFolder, config: RunConfig, run_id: str = "") -> None:
         self.path = folder.metrics
-        self.run_id = run_id or f"{config.name}-s{config.seed}"
+        self.run_id = run_id or _kept_id(folder)
         self.trackers = make_trackers(folder, config, self.run_id)
 
     def log(self, update: int, values: Mapping[str, float]) -> None:
@@ -128,6 +129,14 @@ class TensorboardTracker:
     def close(self) -> None:
         """Flush and end."""
         self.writer.close()
+
+
+def _kept_id(folder: RunFolder) -> str:
+    """A new id on a run's first start, the same one ever after, whether there is a checkpoint yet or not."""
+    path = folder.path / "tracker.json"
+    if not path.is_file():
+        write_json(path, {"run_id": uuid.uuid4().hex[:12]})
+    return str(json.loads(path.read_text(encoding="utf-8"))["run_id"])
 
 
 def _plain(value: float) -> float | int | None:

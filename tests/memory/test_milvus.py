@@ -1,6 +1,7 @@
 """The mirror against a real Milvus Lite."""
 
 import logging
+import re
 
 import pytest
 from memory_parts import EMBEDDER, add, record
@@ -8,7 +9,7 @@ from memory_parts import EMBEDDER, add, record
 from mh_train.config.schema import EmbedderConfig, MemoryConfig, MilvusConfig
 from mh_train.memory.bank import Bank
 from mh_train.memory.journal import Event
-from mh_train.memory.milvus import literal
+from mh_train.memory.milvus import literal, own_collection
 from mh_train.memory.milvus_schema import MOST_BYTES, cut, fitting
 from mh_train.memory.records import MemoryStoreError, clean_text
 
@@ -94,3 +95,9 @@ def test_an_unreachable_server_is_one_sentence(tmp_path):
     )
     with pytest.raises(MemoryStoreError, match=r"Milvus at http://127.0.0.1:9 could not be opened.*memory.milvus.uri"):
         Bank(config, EMBEDDER, tmp_path)
+
+
+def test_runs_that_share_a_server_have_collections_of_their_own():
+    names = [own_collection("memories", run) for run in ("sweep/000-seed=0", "sweep/000_seed=0", "x" * 400)]
+    assert len(set(names)) == 3
+    assert all(re.fullmatch(r"[A-Za-z_]\w{0,254}", name, re.ASCII) for name in names)

@@ -31,6 +31,14 @@ def test_a_torn_last_line_is_left_out(tmp_path, caplog):
     assert "line 2" in caplog.text
 
 
+def test_a_run_keeps_its_tracker_id_and_shares_it_with_no_other(tmp_path):
+    folder, config = open_run(tmp_path)
+    other, _ = open_run(tmp_path / "elsewhere")
+    assert Metrics(folder, config).run_id == Metrics(folder, config).run_id != Metrics(other, config).run_id
+    assert Metrics(folder, config, "of-the-checkpoint").run_id == "of-the-checkpoint"
+    assert Metrics(folder, config).run_id.isalnum()
+
+
 def test_a_value_that_is_not_finite_is_null(tmp_path):
     folder, config = open_run(tmp_path)
     Metrics(folder, config).log(1, {"learn/kl": float("nan")})

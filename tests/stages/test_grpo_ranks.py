@@ -16,7 +16,13 @@ from mh_train.learn.ranks import RankLost
 from mh_train.run.metrics import read_metrics
 from mh_train.stages import grpo
 
-SMALL = ["rollout.tasks=3", "rollout.group=3", "learn.updates=2", "learn.minibatch_turns=16", "learn.checkpoint.every=1"]
+SMALL = [
+    "rollout.tasks=3",
+    "rollout.group=3",
+    "learn.updates=2",
+    "learn.minibatch_turns=16",
+    "learn.checkpoint.every=1",
+]
 
 
 def toy(root: Path) -> RunConfig:
