@@ -92,7 +92,8 @@ def check_read(words: list[str], place: str) -> None:
     elif program in ("bash", "sbatch", "source", "python") and rest:
         script = rest[0]
         if script == "-m":
-            assert importlib.util.find_spec(rest[1]), told
+            package = rest[1].split(".")[0]
+            assert package in EXTRAS or importlib.util.find_spec(package), told
         else:
             assert script.startswith(".venv/") or (ROOT / script).is_file(), told
             settings = [word for word in rest[1:] if "=" in word and not word.startswith("-")]
