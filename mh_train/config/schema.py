@@ -134,6 +134,7 @@ class LoraConfig:
 class ModelConfig:
     path: str = MISSING  # HF folder or hub id; "tiny" builds the small policy from `tiny`
     dtype: str = "bfloat16"  # float32 | bfloat16 | float16
+    verifier: Judging = Judging.policy  # who judges episodes in memory=combined; runtime_status: too small to verify
     gradient_checkpointing: bool = False  # less memory for about a third more compute
     tiny: TinyConfig = field(default_factory=TinyConfig)
     lora: LoraConfig = field(default_factory=LoraConfig)
@@ -412,6 +413,7 @@ class LauncherConfig:
     cpus: int = 16  # slurm: cores per node
     memory_gb: float = 0.0  # slurm: memory per node; 0 = the partition's default
     partition: str = ""  # slurm: partition; empty: the default one
+    gres: str = "gpu"  # slurm: the generic resource that a process needs one of; empty: none
     setup: list[str] = field(default_factory=list)  # slurm: shell lines before the run, such as module loads
     options: dict[str, Any] = field(default_factory=dict)  # slurm: more sbatch options by their long name
 

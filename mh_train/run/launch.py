@@ -113,8 +113,8 @@ def submit(processes: Processes, config: RunConfig, folder: Path) -> Any:
 def _options(launcher: LauncherConfig) -> dict[str, Any]:
     """sbatch's own options; `requeue` so that a node that fails gives the job back to the queue."""
     options: dict[str, Any] = {"requeue": True}
-    if shutil.which("nvidia-smi") is not None or "gres" in launcher.options:
-        options["gres"] = f"gpu:{launcher.gpus}"
+    if launcher.gres:
+        options["gres"] = f"{launcher.gres}:{launcher.gpus}"
     if launcher.partition:
         options["partition"] = launcher.partition
     if launcher.memory_gb:

@@ -62,7 +62,14 @@ def test_slurm_that_is_not_there_is_a_sentence(tmp_path, monkeypatch):
 def test_a_preempted_slurm_job_continues_by_itself(tmp_path, monkeypatch):
     make_model(tmp_path / "toy" / "sft" / "model")
     small = ["rollout.tasks=2", "rollout.group=2", "learn.updates=3", "learn.minibatch_turns=8"]
-    words = ["learn.checkpoint.every=1", "launcher=slurm", "launcher.gpus=1", "launcher.cpus=1", "launcher.minutes=30"]
+    words = [
+        "learn.checkpoint.every=1",
+        "launcher=slurm",
+        "launcher.gpus=1",
+        "launcher.cpus=1",
+        "launcher.gres=",
+        "launcher.minutes=30",
+    ]
     config = compose(["experiment=toy", f"root={tmp_path}", *small, *words, *SETTINGS])
     run = tmp_path / "toy"
     with slurm_here.slurm(tmp_path / "slurm") as environment:
