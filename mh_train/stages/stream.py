@@ -83,13 +83,15 @@ async def run_streams(config: RunConfig, folder: RunFolder) -> dict[str, Any]:
 
 def methods(asked: StreamConfig) -> list[Method]:
     """`stream.methods` x `stream.noise`, composed from configs/memory; noise changes nothing without a bank."""
+    memories = {name: memory_of(name, asked.shared) for name in asked.methods}
     found = []
     for noise in asked.noise:
-        for name in asked.methods:
-            memory = memory_of(name, [*asked.shared, f"memory.noise={noise}"])
-            if memory.use is not Use.none or noise == asked.noise[0]:
-                label = f"{name}-noise{noise:g}" if noise and memory.use is not Use.none else name
-                found.append(Method(label, memory))
+        for name, memory in memories.items():
+            if memory.use is not Use.none:
+                label = f"{name}-noise{noise:g}" if noise else name
+                found.append(Method(label, replace(memory, noise=noise)))
+            elif noise == asked.noise[0]:
+                found.append(Method(name, memory))
     return found
 
 
@@ -97,9 +99,7 @@ def memory_of(name: str, settings: Sequence[str]) -> MemoryConfig:
     """The memory settings of one file of configs/memory with settings on top; without memory only the file's own."""
     plain = ["env=toy", "model=tiny", f"memory={name}"]
     memory = compose(plain).memory
-    if memory.use is Use.none:
-        return memory
-    return replace(compose([*plain, *settings]).memory)
+    return memory if memory.use is Use.none or not settings else compose([*plain, *settings]).memory
 
 
 async def _parts(
