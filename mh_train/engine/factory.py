@@ -49,16 +49,21 @@ def make_engine(
             from mh_train.engine.codec import HFCodec
 
             engine = ApiEngine(codec=None if tokenizer is None else HFCodec(tokenizer), **options)
-        case "vllm":
+        case "vllm" | "vllm_server":
             from mh_train.engine.codec import HFCodec
             from mh_train.engine.load import end_ids
             from mh_train.engine.vllm import VllmEngine
+            from mh_train.engine.vllm_server import VllmServerEngine
 
             if serving is None:
-                raise ValueError("engine.name=vllm generates for the policy; choose transformers or api here.")
-            engine = VllmEngine(serving, HFCodec(tokenizer, end_ids(model)), config.max_batch, **options)
+                raise ValueError(
+                    f"engine.name={config.name} generates for the policy; choose transformers or api here."
+                )
+            kind = VllmEngine if config.name == "vllm" else VllmServerEngine
+            engine = kind(serving, HFCodec(tokenizer, end_ids(model)), config.max_batch, **options)
         case _:
             raise ValueError(
-                f"engine.name={config.name} is unknown; choose transformers, vllm, scripted, simulated or api."
+                f"engine.name={config.name} is unknown; choose transformers, vllm, vllm_server, scripted, simulated "
+                "or api."
             )
     return engine

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch._dynamo
 
 from mh_train.engine.base import Codec, Completion, Engine, EngineError, EngineStats, FinishReason, Request
 from mh_train.engine.serving import Serving
@@ -52,6 +53,7 @@ class VllmEngine(Engine):
         self._pump = Pump(self._build)
         self._exchange = exchange_folder() / f"{id(self):x}"
         self._adapter: Any = None
+        self._retired: list[Any] = []
         self._sender: Any = None
         self._asleep = False
         self._stats = EngineStats()
@@ -67,7 +69,9 @@ class VllmEngine(Engine):
         prompt = {"prompt_token_ids": list(request.prompt_ids)}
         try:
             output = await asyncio.wrap_future(
-                self._pump.generate(prompt, sampling_params(request, self.codec.end_ids()), lambda: self._adapter)
+                self._pump.generate(
+                    prompt, lambda: sampling_params(request, self.codec.end_ids()), lambda: self._adapter
+                )
             )
         except ValueError as error:
             raise EngineError(f"vLLM refused a request: {error}") from error
@@ -119,6 +123,7 @@ class VllmEngine(Engine):
         if not torch.cuda.is_available():
             for name, value in CPU_ENVIRONMENT.items():
                 os.environ.setdefault(name, value)
+            torch._dynamo.config.disable = True  # its environment variable is read when torch._dynamo is imported
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
         try:
             from vllm.engine.arg_utils import EngineArgs
@@ -142,21 +147,21 @@ class VllmEngine(Engine):
         engine.reset_prefix_cache(reset_running_requests=True)
 
     def _swap_adapter(self, engine: Any, path: Path, version: int) -> None:
-        """Load the new adapter, then drop the old one (requests that still use it keep vLLM's copy until they end)."""
+        """Load the new adapter; old ones are unloaded as soon as no request is running."""
         from vllm.lora.request import LoRARequest
 
         if self._asleep:
             engine.wake_up()
         self._asleep = False
-        old, new = self._adapter, LoRARequest(f"v{version}", version + 1, str(path))
-        if old is not None and old.lora_int_id == new.lora_int_id:  # pushed again, as after a resume
-            engine.remove_lora(old.lora_int_id)
-            old = None
-        engine.add_lora(new)
-        self._adapter = new
-        if old is not None:
-            engine.remove_lora(old.lora_int_id)
-            shutil.rmtree(old.lora_path, ignore_errors=True)
+        if self._adapter is not None:
+            self._retired.append(self._adapter)
+        self._adapter = LoRARequest(f"v{version}", version + 1, str(path))
+        engine.add_lora(self._adapter)
+        if not engine.has_unfinished_requests():
+            for old in self._retired:
+                engine.remove_lora(old.lora_int_id)
+                shutil.rmtree(old.lora_path, ignore_errors=True)
+            self._retired.clear()
         engine.reset_prefix_cache(reset_running_requests=True)
 
     def _count(self, request: Request, completion: Completion, cached: int, seconds: float) -> None:
@@ -172,7 +177,7 @@ def engine_args(serving: Serving, transfer: str, options: dict[str, Any]) -> dic
     """Fields of vLLM's `EngineArgs`, also the flags of `vllm serve`; `options` win."""
     lora: dict[str, Any] = {}
     if serving.lora.enabled:
-        lora = {"enable_lora": True, "max_lora_rank": _rank(serving.lora.r), "max_loras": 1, "max_cpu_loras": 2}
+        lora = {"enable_lora": True, "max_lora_rank": _rank(serving.lora.r), "max_loras": 2, "max_cpu_loras": 8}
     cpu = {} if torch.cuda.is_available() else {"enforce_eager": True}
     return {
         "model": serving.path,

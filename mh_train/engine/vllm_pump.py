@@ -43,15 +43,15 @@ class Pump:
             self._fail_all(self._dead)
         return future
 
-    def generate(self, prompt: Any, params: Any, lora: Callable[[], Any]) -> Future[Any]:
-        """The finished `RequestOutput` of one prompt; `lora` is asked when the request is handed over."""
+    def generate(self, prompt: Any, params: Callable[[], Any], lora: Callable[[], Any]) -> Future[Any]:
+        """The finished `RequestOutput` of one prompt; `params` and `lora` are asked when it is handed over."""
         done: Future[Any] = Future()
 
         def add(engine: Any) -> None:
             number = str(next(self._numbers))
             self._running[number] = done
             try:
-                engine.add_request(number, prompt, params, lora_request=lora())
+                engine.add_request(number, prompt, params(), lora_request=lora())
             except Exception:  # vLLM refuses this one request
                 del self._running[number]
                 raise

@@ -16,6 +16,7 @@ from mh_train.engine.serving import Serving
 from mh_train.engine.simulated import SimulatedEngine
 from mh_train.engine.transformers import TransformersEngine
 from mh_train.engine.vllm import VllmEngine
+from mh_train.engine.vllm_server import VllmServerEngine
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "engine"
 
@@ -31,6 +32,7 @@ def test_every_engine_config_makes_its_engine(model: Any, tokenizer: Any) -> Non
         "simulated": SimulatedEngine,
         "api": ApiEngine,
         "vllm": VllmEngine,
+        "vllm_server": VllmServerEngine,
     }
     assert {name: type(engine) for name, engine in made.items()} == kinds
 
