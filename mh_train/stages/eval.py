@@ -41,6 +41,7 @@ from mh_train.stages.selection import bank_of
 
 COLD_START_MODES = ("memory", "empty")
 """What the cold start is evaluated in: the starting points that training is measured against."""
+BANKS = {"memory": "with the bank", "empty": "bank empty"}
 
 
 def main(config: RunConfig) -> None:
@@ -115,8 +116,15 @@ def bank_snapshot(config: RunConfig, folder: RunFolder) -> Path | None:
 
 
 def compare_with_start(config: RunConfig, trained: Path, start: Path, modes: list[str]) -> None:
-    """Print what training gained over the cold start, task by task, with its 95 % interval."""
+    """Print what training gained over the cold start, task by task, with its 95 % interval: over the cold start as it
+    was, before it had memories, and over the cold start that is given the trained policy's bank."""
     for panel in config.evaluate.panels:
-        for mode in modes:
-            gain = paired_bootstrap(read_values(trained, panel, mode), read_values(start, panel, mode), config.seed)
-            say(f"{panel}, {mode}: trained - cold start = {gain.difference:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]")
+        for mode, begun in (("memory", "empty"), ("memory", "memory"), ("empty", "empty")):
+            if {mode, begun} <= set(modes):
+                gain = paired_bootstrap(
+                    read_values(trained, panel, mode), read_values(start, panel, begun), config.seed
+                )
+                say(
+                    f"{panel}: trained ({BANKS[mode]}) - cold start ({BANKS[begun]}) = {gain.difference:+.3f}, 95 % "
+                    f"[{gain.low:+.3f}, {gain.high:+.3f}]"
+                )
