@@ -44,7 +44,7 @@ def calibration(trajectories: Sequence[Trajectory]) -> dict[str, Any]:
     judged = [(t.extra["verdict"], t.won) for t in trajectories if "verdict" in t.extra]
     if not judged:
         raise EvaluationError("No episode holds a verdict; switch memory.verifier.source on and train.")
-    confusion = {
+    confusion: dict[str, dict[str, int]] = {
         label: {
             "won": sum(won for verdict, won in judged if verdict["label"] == label),
             "lost": sum(not won for verdict, won in judged if verdict["label"] == label),

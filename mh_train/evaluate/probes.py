@@ -158,15 +158,16 @@ def report(probes: Sequence[Probe], before: Sequence[str], after: Sequence[str])
 def markdown(result: Mapping[str, Any]) -> str:
     """The report as one table (MemHarness table 4b)."""
     lines = [
-        f"| probes | n | reading | {' | '.join(LABELS)} | rejected, after - before |",
-        "|---|---:|---|---:|---:|---:|---:|---:|",
+        f"| probes | n | reading | {' | '.join(LABELS)} | rejected, after - before | text differs |",
+        "|---|---:|---|---:|---:|---:|---:|---:|---:|",
     ]
     for name, part in {"all": result["all"], **result["by_rule"]}.items():
         for reading in ("lenient", "strict"):
             shares, shift = part[reading], part[reading]["shift"]
             cells = [f"{100 * shares['before'][one]:.1f} → {100 * shares['after'][one]:.1f}" for one in LABELS]
             change = f"{100 * shift['difference']:+.1f} [{100 * shift['low']:+.1f}, {100 * shift['high']:+.1f}]"
-            lines.append(f"| {name} | {part['probes']} | {reading} | {' | '.join(cells)} | {change} |")
+            differs = f"{100 * part['moved']:.1f}"
+            lines.append(f"| {name} | {part['probes']} | {reading} | {' | '.join(cells)} | {change} | {differs} |")
     return "\n".join(lines) + "\n"
 
 

@@ -40,7 +40,7 @@ Number = Mapping[str, float | None]
 class RowSpec:
     """One row. A `mode` of evaluation on the run's own policy, on its `cold_start` or `base` model (`policy`), or on
     the policy of a run of its own (`train`: that run's settings); or a `method` of configs/memory on a task stream,
-    with `memory` settings on top."""
+    with `memory` settings on top and a share of corrupted labels (`noise`)."""
 
     name: str
     label: str
@@ -49,6 +49,7 @@ class RowSpec:
     train: tuple[str, ...] = ()
     method: str = ""
     memory: tuple[str, ...] = ()
+    noise: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,10 @@ class TableSpec:
     metrics: tuple[str, ...]
     rows: tuple[RowSpec, ...]
     panels: tuple[str, ...] = ()
+    memory: tuple[str, ...] = ()
+    """Settings that all stream rows share."""
+    vary: tuple[str, ...] = ()
+    """Budgets of the bank that stream rows differ in on purpose."""
 
 
 @dataclass
@@ -96,14 +101,14 @@ def load_table(path: Path) -> TableSpec:
         if set(row) - allowed or bool(row.get("mode")) == bool(row.get("method")):
             raise EvaluationError(f"Row {name} of table {path.stem} needs a mode or a method, and only known keys.")
         listed = {key: tuple(item) if isinstance(item, list) else item for key, item in row.items()}
-        rows.append(RowSpec(name=name, **listed))
+        rows.append(RowSpec(**{"name": name, **listed}))
     spec = TableSpec(
         name=path.stem,
         title=value["title"],
         reference=value["reference"],
         metrics=tuple(value["metrics"]),
         rows=tuple(rows),
-        panels=tuple(value.get("panels", ())),
+        **{name: tuple(value.get(name, ())) for name in ("panels", "memory", "vary")},
     )
     if spec.reference not in {row.name for row in rows}:
         raise EvaluationError(f"Table {spec.name} compares with row {spec.reference}, which it does not have.")

@@ -13,7 +13,7 @@ import asyncio
 import importlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ from mh_train.engine.codec import ModelError
 from mh_train.evaluate.render import as_csv, latex, markdown
 from mh_train.evaluate.runner import read_values
 from mh_train.evaluate.statistics import EvaluationError
+from mh_train.evaluate.stream import Method
+from mh_train.evaluate.stream import check_comparable as check_stream
 from mh_train.evaluate.tables import RowResult, RowSpec, TableSpec, check_comparable, finish, from_eval, from_stream
 from mh_train.evaluate.tables import load_table as read_table
 from mh_train.files import write_atomic, write_json
@@ -69,11 +71,12 @@ def save(spec: TableSpec, rows: Sequence[RowResult], base: RunConfig) -> int:
 
 
 class _Maker:
-    """Makes rows; `evaluated` collects the `eval.json` of those that were evaluated, by row."""
+    """Makes rows; collects the `eval.json` of those evaluated and the methods of those streamed."""
 
     def __init__(self, spec: TableSpec, base: RunConfig, settings: Sequence[str], train: bool) -> None:
         self.spec, self.base, self.settings, self.train = spec, base, list(settings), train
         self.evaluated: dict[str, dict[str, Any]] = {}
+        self.streamed: list[Method] = []
 
     def row(self, row: RowSpec) -> RowResult:
         """The result of a row; what cannot be configured is told in its place."""
@@ -103,8 +106,10 @@ class _Maker:
         from mh_train.stages import stream
 
         config = _config(row, self.base, self.settings)
-        config.stream.methods = [row.method]
-        config.stream.shared = [*config.stream.shared, *row.memory]
+        config.stream.methods, config.stream.noise = [row.method], [row.noise]
+        config.stream.shared = [*config.stream.shared, *self.spec.memory, *row.memory]
+        self.streamed += [replace(method, name=row.name) for method in stream.methods(config.stream)]
+        check_budgets(self.streamed, self.spec.vary)
         folder = parts.settle(config)
         asyncio.run(stream.run_streams(config, folder))
         found: dict[int, list[dict[str, Any]]] = {}
@@ -114,6 +119,12 @@ class _Maker:
             found[head["seed"]] = rows
             tasks.append(f"{head['seed']}:{head['tasks']}")
         return from_stream(row, found, " ".join(sorted(tasks)))
+
+
+def check_budgets(methods: Sequence[Method], vary: Sequence[str]) -> None:
+    """Raise `EvaluationError` when stream rows differ in a budget that the table does not vary."""
+    given = {name: getattr(methods[0].memory, name) for name in vary}
+    check_stream([replace(method, memory=replace(method.memory, **given)) for method in methods])
 
 
 def _config(row: RowSpec, base: RunConfig, settings: Sequence[str]) -> RunConfig:
@@ -142,6 +153,7 @@ def _command(row: RowSpec, base: RunConfig, settings: Sequence[str]) -> str:
     if row.train:
         return f"mh-train run {told} {' '.join(row.train)} name={base.name}-{row.name}"
     if row.method:
+        noise = f" stream.noise=[{row.noise:g}]" if row.noise else ""
         memory = f" stream.shared=[{','.join(row.memory)}]" if row.memory else ""
-        return f"mh-train stream {told} stream.methods=[{row.method}]{memory} name={base.name}-{row.name}"
+        return f"mh-train stream {told} stream.methods=[{row.method}]{noise}{memory} name={base.name}-{row.name}"
     return f"mh-train eval {told} evaluate.modes=[{row.mode}]"
