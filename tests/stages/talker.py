@@ -2,17 +2,19 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from mh_train.config.schema import TinyConfig
+from mh_train.config.schema import EngineConfig, TinyConfig
+from mh_train.engine.scripted import ScriptedEngine
 from mh_train.engine.tiny import build_tiny
 
 LETTERS = 9000
 """Vocabulary of the model: the scripted engine's ids are code points."""
 SETTINGS = [
-    *("engine=scripted", "engine.options.policy=talker:talk", "prompt.preset=full", "learn.token_budget=9000"),
+    *("engine.name=talker:Talker", "prompt.preset=full", "learn.token_budget=9000"),
     *("env.prompt_tokens=6000", "env.completion_tokens=300", "env.horizon=6", "memory.distill.max_tokens=300"),
     "model.tiny.context=8192",
 ]
@@ -29,6 +31,13 @@ def talk(prompt: str, rng: random.Random) -> str:
         return "<think>ask</think><retrieve_memory>where is the key</retrieve_memory>"
     actions = prompt.split("Admissible actions:\n")[-1].split("\n\n")[0].split("\n")
     return f"<think>try</think><action>{rng.choice(actions)}</action>"
+
+
+class Talker(ScriptedEngine):
+    """`talk` in place of the model: what it says depends on no weight, so that runs can be compared to the byte."""
+
+    def __init__(self, config: EngineConfig, model: Any, tokenizer: Any) -> None:
+        super().__init__(talk)
 
 
 def make_model(folder: Path) -> None:
