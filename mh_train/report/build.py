@@ -112,12 +112,13 @@ def _stories(place: int, part: Part, blocks: dict[str, str], room: float) -> dic
     shown: dict[int, str] = {}
     for update in spread(list(files)):
         packed = packed_page(files[update], tokenizer)
-        if len(packed) <= room:
-            name = f"{place}-u{update}"
-            blocks[name], shown[update] = packed, name
-            room -= len(packed)
-        elif shown:
+        if len(packed) > room and not shown:  # one update alone is too much: some of its groups
+            packed = packed_page(files[update], tokenizer, share=0.8 * room / len(packed))
+        if len(packed) > room:
             break
+        name = f"{place}-u{update}"
+        blocks[name], shown[update] = packed, name
+        room -= len(packed)
     return {"blocks": shown, "updates": len(files)}
 
 

@@ -1,8 +1,8 @@
 """Episodes for the report: one line of numbers for each, the whole story of as many as fit.
 
 Why: filters must see every episode, but a run of thousands cannot be one small file with all its texts. Invariants: the
-index holds every episode that is on disk; a page holds the whole rollout of one update, so that an episode is always
-there with its group; texts that repeat are kept once a page.
+index holds every episode that is on disk; a page holds whole groups of one update, so that an episode is always there
+with its group; texts that repeat are kept once a page.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ def read_episodes(path: Path) -> Iterator[dict[str, Any]]:
                 log.warning("%s line %d is not an episode (%s); it is left out.", path, place, error)
 
 
-def packed_page(path: Path, tokenizer: Path | None) -> str:
+def packed_page(path: Path, tokenizer: Path | None, share: float = 1.0) -> str:
     """`page` packed for the file, with token texts when there is a tokenizer."""
-    return _packed_page(path, path.stat().st_mtime_ns, tokenizer)
+    return _packed_page(path, path.stat().st_mtime_ns, tokenizer, share)
 
 
 @lru_cache(maxsize=1024)
-def _packed_page(path: Path, stamp: int, tokenizer: Path | None) -> str:
-    return pack(page(path, {} if tokenizer is None else token_texts(tokenizer)))
+def _packed_page(path: Path, stamp: int, tokenizer: Path | None, share: float) -> str:
+    return pack(page(path, {} if tokenizer is None else token_texts(tokenizer), share))
 
 
 @lru_cache(maxsize=8)
@@ -75,10 +75,15 @@ def token_texts(path: Path) -> dict[int, str]:
     return {i: tokenizer.decode([i], skip_special_tokens=False) for i in range(tokenizer.get_vocab_size())}
 
 
-def page(path: Path, vocabulary: Mapping[int, str]) -> dict[str, Any]:
-    """The whole story of one update's episodes; `strings` holds the long texts that the episodes name by number."""
+def page(path: Path, vocabulary: Mapping[int, str], share: float = 1.0) -> dict[str, Any]:
+    """The whole story of one update's episodes; `strings` holds the long texts that the episodes name by number.
+
+    `share` < 1 keeps only that share of the groups, the first ones."""
     strings: dict[str, int] = {}
-    episodes = {episode["id"]: _story(episode, strings) for episode in read_episodes(path)}
+    found = list(read_episodes(path))
+    groups = list(dict.fromkeys(episode.get("group") for episode in found))
+    kept = set(groups[: max(1, round(len(groups) * share))])
+    episodes = {episode["id"]: _story(episode, strings) for episode in found if episode.get("group") in kept}
     used = {i for episode in episodes.values() for turn in episode["turns"] for i in turn["tokens"]}
     words = {i: vocabulary[i] for i in sorted(used) if i in vocabulary}
     return {"episodes": episodes, "strings": list(strings), "vocabulary": words}

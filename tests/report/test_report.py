@@ -2,12 +2,15 @@
 
 import re
 import shutil
+from dataclasses import replace
 
 import pytest
-from run_parts import GROUP, LONG, SCRIPT, UPDATES, blocks_of, write_run
+from run_parts import GROUP, LONG, SCRIPT, UPDATES, blocks_of, episode, write_run
 
 from mh_train.report.build import Options, build, spread
+from mh_train.report.episodes import page
 from mh_train.report.source import ReportError
+from mh_train.rollout.writer import write_trajectories
 from mh_train.stages.report import main, read_part
 
 
@@ -74,6 +77,14 @@ def test_a_small_limit_keeps_whole_updates_spread_over_the_run(run):
     assert sorted(full["blocks"]) == ["1", "2", "3"]
     assert none == {"blocks": {}, "updates": UPDATES}
     assert list(spread(range(1, 10))) == [9, 1, 5, 3, 7, 2, 4, 6, 8]
+
+
+def test_of_an_update_that_is_too_large_whole_groups_are_kept(tmp_path):
+    path = tmp_path / "update-00001.jsonl"
+    groups = [[replace(episode(1, n), id=f"g{g}-e{n}", group=g) for n in range(2)] for g in range(4)]
+    write_trajectories(path, [one for group in groups for one in group])
+    assert list(page(path, {}, share=0.5)["episodes"]) == ["g0-e0", "g0-e1", "g1-e0", "g1-e1"]
+    assert list(page(path, {}, share=0.01)["episodes"]) == ["g0-e0", "g0-e1"]
 
 
 def test_a_run_of_which_little_is_there_has_a_report(run, tmp_path):
