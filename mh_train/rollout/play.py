@@ -49,16 +49,6 @@ class DroppedGroup:
 
 
 @dataclass
-class Played:
-    """What one process played: its complete groups, those it lost, and how many attempts failed by kind."""
-
-    trajectories: list[Trajectory]
-    dropped: list[DroppedGroup]
-    failures: Counter[str]
-    seconds: float
-
-
-@dataclass
 class RolloutResult:
     """Complete groups only, in (group, episode) order; `failures` counts every failed attempt by kind."""
 
@@ -78,35 +68,35 @@ async def play(
     expect: Callable[[int], None] = lambda callers: None,
     on_episode: Callable[[Trajectory], None] = lambda trajectory: None,
     share: tuple[int, int] = (0, 1),
-    exchange: Callable[[Played], Sequence[Played]] = lambda played: [played],
 ) -> RolloutResult:
     """Play `rules.group` episodes of every task and mark their rewards.
 
     `expect` is the engine's: told whenever the number of coroutines that may still speak changes. `on_episode` hears
     every finished episode, in order of completion. Of several processes, `share` = (rank, processes) plays the groups
-    g with g mod processes = rank, and `exchange` gives every process what all of them played, so that all return the
-    same. Raises `RolloutError` when not one group came through.
+    g with g mod processes = rank; `merge` makes one result of all shares. Raises `RolloutError` when not one group
+    came through (of a share: `merge` does).
     """
     started = time.perf_counter()
     groups = [_Group(index, task) for index, task in enumerate(tasks)]
     rollout = _Rollout(rules, groups, share, pool, prompts, voice, memory, on_episode)
     await rollout.run(expect)
-    return _together(exchange(rollout.played(time.perf_counter() - started)))
+    result = rollout.result(time.perf_counter() - started)
+    return result if share[1] > 1 else merge([result])
 
 
-def _together(played: Sequence[Played]) -> RolloutResult:
-    """The shares of all processes as one rollout, in (group, episode) order."""
-    trajectories = sorted((t for part in played for t in part.trajectories), key=lambda t: (t.group, t.episode))
-    dropped = sorted((d for part in played for d in part.dropped), key=lambda d: d.group)
-    failures = sum((part.failures for part in played), Counter[str]())
+def merge(shares: Sequence[RolloutResult]) -> RolloutResult:
+    """The shares of all processes as one rollout. Raises `RolloutError` when not one group came through."""
+    trajectories = sorted((t for share in shares for t in share.trajectories), key=lambda t: (t.group, t.episode))
+    dropped = sorted((d for share in shares for d in share.dropped), key=lambda d: d.group)
     if dropped and not trajectories:
         first = dropped[0]
         raise RolloutError(
             f"Every group failed; the first one, task {first.task_id}: {first.message} "
             "Try the environment alone: mh-train env check."
         )
-    seconds = max(part.seconds for part in played)
-    metrics = rollout_metrics(trajectories, failures, len(dropped), seconds)
+    failures = sum((Counter(share.failures) for share in shares), Counter[str]())
+    seconds = max(share.metrics["time/rollout_s"] for share in shares)
+    metrics = shares[0].metrics | rollout_metrics(trajectories, failures, len(dropped), seconds)
     return RolloutResult(trajectories, dropped, dict(failures), metrics)
 
 
@@ -226,8 +216,8 @@ class _Rollout:
             finally:
                 slot.release()
 
-    def played(self, seconds: float) -> Played:
-        """What came through and what did not."""
+    def result(self, seconds: float) -> RolloutResult:
+        """What came through, what did not, and the numbers of this share."""
         dropped = [
             DroppedGroup(group.index, group.task.id, group.lost.kind, group.lost.message)
             for group in self.groups
@@ -235,4 +225,5 @@ class _Rollout:
         ]
         mine = [group for group in self.groups if group.index % self.share[1] == self.share[0] and group.lost is None]
         trajectories = [group.trajectories[episode] for group in mine for episode in range(self.rules.group)]
-        return Played(trajectories, dropped, self.failures, seconds)
+        metrics = rollout_metrics(trajectories, self.failures, len(dropped), seconds)
+        return RolloutResult(trajectories, dropped, dict(self.failures), metrics)

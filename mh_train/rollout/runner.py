@@ -16,7 +16,7 @@ from mh_train.agent.speaker import Speaker
 from mh_train.agent.types import MemoryHit, MemoryQuery, MemoryReader, Trajectory
 from mh_train.config.schema import RunConfig
 from mh_train.engine.base import Engine, noise_key
-from mh_train.rollout.play import Played, RolloutResult, play
+from mh_train.rollout.play import RolloutResult, play
 from mh_train.rollout.rules import training_rules
 
 
@@ -39,7 +39,6 @@ async def rollout(
     update: int,
     on_episode: Callable[[Trajectory], None] = lambda trajectory: None,
     share: tuple[int, int] = (0, 1),
-    exchange: Callable[[Played], Sequence[Played]] = lambda played: [played],
 ) -> RolloutResult:
     """Play `rollout.group` episodes of every task with rewards marked; see `play.play` for what comes back.
 
@@ -68,7 +67,6 @@ async def rollout(
         expect=engine.expect,
         on_episode=note,
         share=share,
-        exchange=exchange,
     )
     for trajectory in result.trajectories:
         if trajectory.group in without:

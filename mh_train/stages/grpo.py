@@ -38,7 +38,7 @@ from mh_train.memory.reader import BankReader, ReaderStats
 from mh_train.memory.snapshot import save_snapshot
 from mh_train.memory.view import BankView
 from mh_train.rollout.panels import TaskCursor, make_panel
-from mh_train.rollout.play import RolloutResult
+from mh_train.rollout.play import RolloutResult, merge
 from mh_train.rollout.runner import rollout
 from mh_train.rollout.writer import write_trajectories
 from mh_train.run.dashboard import dashboard
@@ -46,6 +46,7 @@ from mh_train.run.folder import RunFolder, versions
 from mh_train.run.metrics import Metrics
 from mh_train.run.progress import say
 from mh_train.stages import parts
+from mh_train.stages.actors import WITHOUT_MODEL
 from mh_train.stages.flights import Flights, staleness
 from mh_train.stages.others import external_speaker, other_judge
 from mh_train.stages.push import push_weights
@@ -145,7 +146,8 @@ async def one_update(run: Training, pool: EnvPool) -> dict[str, float]:
     started = time.perf_counter()
     assert run.flights is not None
     flight = await run.flights.land(run.update)
-    result, reader, voice = flight.result, flight.reader, (policy.speaker, policy.engine, policy.prompts)
+    result = merge(ranks.everyone(flight.result))  # here, not in flight: ranks must exchange in one order
+    reader, voice = flight.reader, (policy.speaker, policy.engine, policy.prompts)
     waited = time.perf_counter() - started
     advantages, values = compute_advantages(result.trajectories, config.learn)
     for trajectory, advantage in zip(result.trajectories, advantages, strict=True):
@@ -181,8 +183,7 @@ def begin_rollout(run: Training, pool: EnvPool, update: int) -> Coroutine[Any, A
 
     async def fly() -> Flight:
         voice = (policy.speaker, policy.engine, policy.prompts)
-        share = {"share": ranks.share, "exchange": ranks.everyone}
-        return Flight(await rollout(config, tasks, pool, *voice, reader, update, **share), reader)
+        return Flight(await rollout(config, tasks, pool, *voice, reader, update, share=ranks.share), reader)
 
     return fly()
 
@@ -198,6 +199,8 @@ def bank_reader(run: Training, training: bool) -> BankReader | None:
 
 def begin(config: RunConfig, folder: RunFolder, ranks: Ranks) -> Training:
     """A new training, or the one that the newest intact checkpoint holds."""
+    if config.engine.name in WITHOUT_MODEL:
+        raise ConfigError(f"engine={config.engine.name} holds no weights to train; choose transformers or vllm.")
     if ranks.count > 1 and config.rollout.max_staleness:
         raise ConfigError("rollout.max_staleness above 0 needs a single trainer process for now; set it to 0.")
     policy = parts.policy(config, parts.start_policy(config, folder))

@@ -23,7 +23,7 @@ from mh_train.files import write_json
 from mh_train.learn.checkpoint import Checkpoint, latest, open_checkpoint
 from mh_train.learn.ranks import Ranks
 from mh_train.rollout.panels import make_panel
-from mh_train.rollout.play import play
+from mh_train.rollout.play import merge, play
 from mh_train.rollout.rules import evaluation_rules
 from mh_train.run.folder import RunFolder
 from mh_train.stages import parts
@@ -43,7 +43,7 @@ async def evaluate_now(
         parts.environment(config), config.evaluate.every_panel, config.env.options, config.evaluate.every_limit
     )
     use, trigger = (config.memory.use, config.memory.trigger) if reader is not None else (Use.none, Trigger.off)
-    played = await play(
+    share = await play(
         evaluation_rules(config, use, trigger, 0, f"eval-u{update:05d}"),
         panel.tasks,
         pool,
@@ -52,8 +52,8 @@ async def evaluate_now(
         lambda spec: reader,
         policy.engine.expect,
         share=ranks.share,
-        exchange=ranks.everyone,
     )
+    played = merge(ranks.everyone(share))
     policy.engine.take_stats()  # the next update counts its own tokens
     found = {trajectory.task_id: episode_row(trajectory) for trajectory in played.trajectories}
     rows = [found.get(task.id) or dropped_row(task.id, task.type) for task in panel.tasks]
