@@ -21,7 +21,7 @@ CONFIG = LearnConfig(lr=0.003, minibatch_turns=7, token_budget=90, kl=0.05)
 
 
 def on_two_ranks(work: Callable[[Accelerator, Path], None], folder: Path) -> None:
-    """Run `work` in two forked processes joined by gloo; both must succeed within a minute."""
+    """Run `work` in two forked processes joined by gloo; both must succeed within minutes."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -39,7 +39,7 @@ def on_two_ranks(work: Callable[[Accelerator, Path], None], folder: Path) -> Non
     for child in children:
         child.start()
     for child in children:
-        child.join(60)
+        child.join(200)
     codes = [child.exitcode for child in children]
     for child in children:
         child.kill()

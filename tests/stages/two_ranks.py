@@ -8,7 +8,7 @@ from collections.abc import Callable
 from accelerate.state import AcceleratorState, PartialState
 
 
-def on_ranks(work: Callable[[int], None], count: int = 2, seconds: float = 120) -> list[int | None]:
+def on_ranks(work: Callable[[int], None], count: int = 2, seconds: float = 300) -> list[int | None]:
     """Exit codes of `count` forked processes that ran `work(rank)`; None for one that did not end in time."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
