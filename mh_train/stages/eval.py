@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 
 from mh_train.agent.types import MemoryReader
-from mh_train.config import RunConfig
+from mh_train.config import ConfigError, RunConfig
 from mh_train.config.schema import Use
 from mh_train.evaluate.interop import HARNESS_FILE, harness
 from mh_train.evaluate.modes import AskedAs
@@ -99,7 +99,12 @@ def reader(config: RunConfig, view: BankView | None, embedder: Embedder) -> Memo
     if view is None:
         return EmptyMemory()
     own = BankReader(view, embedder, config.memory)
-    return AskedAs(own, config.evaluate.bank_env) if config.evaluate.bank_env else own
+    if not config.evaluate.bank_env:
+        return own
+    asked, known = config.evaluate.bank_env, sorted({record.env for record in view.records})
+    if asked not in known:
+        raise ConfigError(f"evaluate.bank_env={asked}, but the bank's records are of {', '.join(known) or 'no task'}.")
+    return AskedAs(own, asked)
 
 
 def voice(config: RunConfig, policy: parts.Policy) -> Voice:
@@ -112,7 +117,11 @@ def voice(config: RunConfig, policy: parts.Policy) -> Voice:
 
 def bank_snapshot(config: RunConfig, folder: RunFolder) -> Path | None:
     """The bank that evaluation reads: `evaluate.bank`, or that of the checkpoint whose policy is evaluated."""
-    return Path(config.evaluate.bank) if config.evaluate.bank else bank_of(config, folder)
+    if not config.evaluate.bank:
+        return bank_of(config, folder)
+    if not Path(config.evaluate.bank).is_dir():
+        raise ConfigError(f"evaluate.bank={config.evaluate.bank} is no folder; give a snapshot: a checkpoint's bank/.")
+    return Path(config.evaluate.bank)
 
 
 def compare_with_start(config: RunConfig, trained: Path, start: Path, modes: list[str]) -> None:
