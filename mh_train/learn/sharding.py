@@ -1,13 +1,13 @@
 """Weights that are divided over processes (FSDP2's DTensors), gathered for a checkpoint and divided again after it.
 
-Why: a checkpoint must not depend on how a run was divided, and an engine or a reader wants whole tensors. Invariants:
+Why: a checkpoint must not depend on how a run was divided, and a reader wants whole tensors. Invariants:
 gathering is collective - every rank calls it, in the same order - and only rank 0 keeps the result, on the CPU; plain
 tensors pass through untouched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -80,12 +80,6 @@ def like(value: Any, parameter: Tensor) -> Any:
     if isinstance(parameter, DTensor) and isinstance(value, Tensor) and value.shape == parameter.shape:
         return distribute_tensor(value.to(parameter.device), parameter.device_mesh, parameter.placements)
     return value
-
-
-def named_whole(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Name and whole weight, one at a time on every rank: what is sent to an engine."""
-    for name, parameter in model.named_parameters():
-        yield name, whole(parameter).detach()
 
 
 def _kept(name: str, value: Any, main: bool) -> dict[str, Any]:
