@@ -47,7 +47,7 @@ def summary(cells: Mapping[str, Mapping[int, Sequence[Row]]]) -> dict[str, Any]:
     """Method -> curve with intervals over seeds, and the end of the stream paired, seed by seed, with the last method.
 
     `cells` is method -> seed -> rows. Raises `EvaluationError` when methods met other tasks or another order."""
-    first, *_, last = cells
+    first, last = next(iter(cells)), list(cells)[-1]
     tasks = {seed: [row["task"] for row in rows] for seed, rows in cells[first].items()}
     for method, of in cells.items():
         if {seed: [row["task"] for row in rows] for seed, rows in of.items()} != tasks:

@@ -108,16 +108,17 @@ class _Maker:
         config = _config(row, self.base, self.settings)
         config.stream.methods, config.stream.noise = [row.method], [row.noise]
         config.stream.shared = [*config.stream.shared, *self.spec.memory, *row.memory]
-        self.streamed += [replace(method, name=row.name) for method in stream.methods(config.stream)]
+        [method] = stream.methods(config.stream)
+        self.streamed.append(replace(method, name=row.name))
         check_budgets(self.streamed, self.spec.vary)
         folder = parts.settle(config)
         asyncio.run(stream.run_streams(config, folder))
         found: dict[int, list[dict[str, Any]]] = {}
         tasks = []
-        for path in sorted((folder.path / "stream").glob("*/rows.jsonl")):
-            head, *rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-            found[head["seed"]] = rows
-            tasks.append(f"{head['seed']}:{head['tasks']}")
+        for seed in config.stream.seeds:
+            path = folder.path / "stream" / f"{method.name}-s{seed}" / "rows.jsonl"
+            head, *found[seed] = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+            tasks.append(f"{seed}:{head['tasks']}")
         return from_stream(row, found, " ".join(sorted(tasks)))
 
 

@@ -86,3 +86,8 @@ def test_a_dry_run_shows_the_rows_and_plays_nothing(tmp_path, capsys):
 def test_wrong_words_are_refused(tmp_path, capsys, word, why):
     assert main(["eval", "table=ablation", *words(tmp_path), word]) == 2
     assert why in capsys.readouterr().err
+
+
+def test_a_bank_that_is_not_there_is_refused(tmp_path, capsys):
+    assert main(["eval", *words(tmp_path), "mode=frozen_bank"]) == 2
+    assert "evaluate.bank=FOLDER is no folder" in capsys.readouterr().err
