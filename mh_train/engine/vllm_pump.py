@@ -86,6 +86,8 @@ class Pump:
             if item is None:
                 return False
             job, future = item
+            if not future.set_running_or_notify_cancel():
+                continue
             try:
                 future.set_result(job(engine))
             except Exception as error:  # noqa: BLE001 - belongs to whoever asked
