@@ -63,7 +63,7 @@ def read_run(path: Path) -> Run:
     evaluations, cells = {}, []
     for policy, folder in (("trained", path / "eval"), ("cold_start", path / "eval" / "cold_start")):
         if result := _json(folder / "eval.json"):
-            evaluations[policy] = result
+            evaluations[policy] = without_secrets(result)
             cells += _cells(policy, folder, result)
     return Run(
         path,

@@ -27,11 +27,13 @@ def clip(text: object, longest: int = LONGEST) -> str:
 
 
 def without_secrets(value: Any, name: str = "") -> Any:
-    """Plain settings with the values of secret keys, and logins inside addresses, hidden."""
+    """Plain settings with the values of secret keys, and logins inside addresses, hidden; infinities as words."""
     if isinstance(value, Mapping):
         return {str(key): without_secrets(item, str(key)) for key, item in value.items()}
     if isinstance(value, list):
         return [without_secrets(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     if isinstance(value, str) and value:
         return HIDDEN if SECRET.search(name) else LOGIN.sub("", value)
     return value
