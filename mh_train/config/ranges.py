@@ -18,6 +18,7 @@ KNOWN = {
     "memory.reconstructor.engine.name": ("transformers", "vllm", "api", "scripted"),
     "memory.verifier.engine.name": ("transformers", "vllm", "api", "scripted"),
     "prompt.preset": ("full", "compact", "release"),
+    "memory.distill.only": ("", "success", "failure"),
     "model.dtype": ("float32", "bfloat16", "float16"),
     "model.lora.quantize": ("", "nf4"),
     "learn.importance": ("none", "token", "turn"),

@@ -29,6 +29,8 @@ def memory_problems(config: RunConfig) -> Iterator[str]:
     yield from _verifier(memory)
     yield from _governance(memory)
     yield from _retrieval(memory)
+    if memory.only_same_task and memory.exclude_same_task:
+        yield "memory.only_same_task with memory.exclude_same_task hides every record in training; switch one off."
     uri = memory.milvus.uri
     if uri and "://" not in uri:
         yield "memory.milvus.uri must be a server address such as http://host:19530; leave it empty for Milvus Lite."

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mh_train.config import compose
+from mh_train.config import ConfigError, compose
 from mh_train.config.compose import config_dir
 from mh_train.config.schema import Estimator, Manager, Use
 from mh_train.evaluate.modes import MODES
@@ -39,3 +39,13 @@ def test_a_baseline_wins_over_the_experiment(name):
     estimator = name if name in without else "grpo"
     assert config.learn.estimator is Estimator(estimator)
     assert (config.memory.manager is Manager.mem0) == (name == "mem0_grpo")
+
+
+def test_reflections_cannot_be_both_wanted_and_hidden():
+    with pytest.raises(ConfigError, match="only_same_task"):
+        compose(["experiment=quickstart", "memory=reflexion", "memory.exclude_same_task=true"])
+    assert compose(
+        ["experiment=quickstart", "memory=reflexion", "memory.exclude_same_task=false"]
+    ).memory.only_same_task
+    with pytest.raises(ConfigError, match=r"memory\.distill\.only"):
+        compose(["experiment=quickstart", "memory.distill.only=wins"])
