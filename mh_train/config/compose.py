@@ -89,7 +89,7 @@ def _recipe(word: str) -> list[str]:
     if not file.is_file():
         known = ", ".join(sorted(path.stem for path in file.parent.glob("*.yaml")))
         raise ConfigError(f"sweep={name} is unknown; choose one of {known}.")
-    return [str(item) for item in OmegaConf.to_object(OmegaConf.load(file))]  # type: ignore[union-attr]
+    return cast(list[str], OmegaConf.to_object(OmegaConf.load(file)))
 
 
 def _checked(config: RunConfig) -> RunConfig:
@@ -107,4 +107,6 @@ def _sentence(error: BaseException) -> str:
     if not keys and cause is not None and "full_key:" in str(cause):
         return _sentence(cause)
     text = re.sub(r"\s+", " ", lines[0] if lines else type(error).__name__)
+    if keys and ".options." in keys[0]:
+        text += f"; options are open, but new ones need a plus: '+{keys[0].rpartition('.')[0]}={{name: value}}'"
     return f"{keys[0]}: {text}" if keys else text

@@ -99,7 +99,7 @@ def from_config(config: dict[str, object]) -> Shape:
     """The dimensions that a Hugging Face config.json of the Llama/Qwen2 family names."""
 
     def number(name: str, default: int = 0) -> int:
-        return int(config.get(name) or default)  # type: ignore[call-overload, no-any-return]
+        return int(config.get(name) or default)  # type: ignore[call-overload]
 
     hidden, heads = number("hidden_size"), number("num_attention_heads")
     return Shape(

@@ -54,7 +54,6 @@ def compare_runs(rows: Mapping[str, Sequence[TaskValues]], seed: int = 0) -> lis
     found = []
     for label in labels:
         mean, std = mean_std([mean_std(list(run.values.values()))[0] for run in rows[label]])
-        found.append(
-            Compared(label, len(rows[label]), mean, std, tests.get(label), *corrected.get(label, (None, None)))
-        )
+        fdr, family = corrected.get(label, (None, None))
+        found.append(Compared(label, len(rows[label]), mean, std, tests.get(label), fdr, family))
     return found

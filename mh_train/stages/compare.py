@@ -24,7 +24,7 @@ from mh_train.run.folder import RunFolder
 
 def main(words: Sequence[str]) -> int:
     """Print the table. Raises `ConfigError` naming the first run that has no evaluation to compare."""
-    parser = argparse.ArgumentParser(prog="mh-train compare", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="mh-train compare", description="Several runs in one table.")
     parser.add_argument(
         "runs", nargs="+", help="run folders; the first one's row is what the others are tested against"
     )
