@@ -35,7 +35,8 @@ mh-train grpo experiment=quickstart memory=replay learn.lr=1e-4 name=mine --dry-
 
 `--dry-run` prints the resolved configuration and the sizes that follow from it. An unknown key, a wrong type or a
 combination that cannot work is refused with a sentence before anything is loaded. `-m` runs every combination of
-comma-separated values. A folder of your own YAML files joins in with `'hydra.searchpath=[file:///path/to/configs]'`.
+comma-separated values. Mappings called `options` are open: `'+engine.options={name: value}'` adds to them. A folder of
+your own YAML files joins in with `'hydra.searchpath=[file:///path/to/configs]'`.
 """
 
 

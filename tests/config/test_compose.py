@@ -25,6 +25,11 @@ def test_a_wrong_type_is_named():
     assert "learn.lr" in refused("learn.lr=fast")
 
 
+def test_a_new_option_needs_a_plus_and_the_sentence_says_so():
+    assert "'+env.options={name: value}'" in refused("env.options={data: here}")
+    assert compose([*TOY, "+env.options={data: here}"]).env.options == {"data": "here"}
+
+
 def test_an_unknown_group_choice_is_named():
     assert "memory" in refused("memory=elephant")
 
