@@ -11,7 +11,7 @@ import pytest
 from stage_parts import overrides
 
 from envs.toy import ToyEnv
-from mh_train.config import compose
+from mh_train.config import ConfigError, compose
 from mh_train.memory.judge_prompts import CRITERIA
 from mh_train.run.metrics import read_metrics
 from mh_train.stages import eval as evaluation
@@ -105,3 +105,9 @@ def test_training_with_others_learns_nothing_from_them(trained, tmp_path):
     theirs = [turn for turn in turns if turn["kind"] == "reconstruct"]
     assert {turn["text"] for turn in theirs} == {ADVICE}
     assert metrics["learn/rows"] == len(turns) - len(theirs)
+
+
+@pytest.mark.parametrize("engine", ["scripted", "api"])
+def test_an_engine_without_the_policys_weights_is_not_trained(engine, tmp_path):
+    with pytest.raises(ConfigError, match="holds no weights"):
+        grpo.main(compose(overrides(tmp_path, f"engine={engine}")))
