@@ -178,7 +178,9 @@ def engine_args(serving: Serving, transfer: str, options: dict[str, Any]) -> dic
     lora: dict[str, Any] = {}
     if serving.lora.enabled:
         lora = {"enable_lora": True, "max_lora_rank": _rank(serving.lora.r), "max_loras": 2, "max_cpu_loras": 8}
-    cpu = {} if torch.cuda.is_available() else {"enforce_eager": True}
+    # On a CPU, vLLM 0.31 cannot split the prompt of a request that has a seed (CPU generators have no offset).
+    whole = {"enable_chunked_prefill": False, "max_num_batched_tokens": max(4096, serving.max_context)}
+    cpu = {} if torch.cuda.is_available() else {"enforce_eager": True, **whole}
     return {
         "model": serving.path,
         "dtype": serving.dtype,

@@ -34,7 +34,7 @@ def codec(tokenizer: Any) -> HFCodec:
 def engine(model: Any, codec: HFCodec, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """vLLM with the reference model's weights, pushed into what it loaded from the folder."""
     lora = LoraConfig(enabled=True, r=4)
-    engine = VllmEngine(Serving(str(tiny_folder), CONTEXT, lora=lora), codec, max_batch=16)
+    engine = VllmEngine(Serving(str(tiny_folder), CONTEXT, lora=lora), codec, max_batch=16, max_num_batched_tokens=512)
     asyncio.run(engine.sync(model, 0))
     yield engine
     asyncio.run(engine.close())
@@ -74,6 +74,11 @@ def test_what_does_not_fit_is_refused_and_what_nearly_fits_ends_at_the_context(e
         contract.answers(engine, [Request((10,) * CONTEXT, Sampling())])
     nearly = Request((10,) * (CONTEXT - 2), Sampling(temperature=1.0, max_tokens=9), noise=3)
     assert len(contract.answers(engine, [nearly])[0].token_ids) <= 2
+
+
+def test_more_prompts_than_one_step_takes(engine: VllmEngine) -> None:
+    asked = [Request((50 + number, *range(100, 290)), Sampling(max_tokens=2), noise=number) for number in range(8)]
+    assert len(contract.answers(engine, asked)) == 8
 
 
 def test_shared_prefixes_are_cached_and_forgotten_with_the_weights(engine: VllmEngine, model: Any) -> None:
