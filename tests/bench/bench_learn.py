@@ -165,7 +165,7 @@ VARIANTS = {"packed": packed, "padded": padded, "trl select": trl_select, "trl f
 
 
 class Peak(threading.Thread):
-    """Samples resident memory (MB) until stopped, ten thousand times a second at most."""
+    """Samples resident memory (MB) until stopped, a thousand times a second at most."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
