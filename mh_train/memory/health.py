@@ -21,6 +21,9 @@ RATES = {
     "memory/duplicates_rate": "memory/duplicates",
 }
 
+ARCHIVED = ("conflict_archived", "archived_stale", "archived_weak", "archived_for_budget", "summarised", "pruned")
+"""Counts of what governance took out of retrieval in an update, beside merges."""
+
 
 def health(state: BankState) -> dict[str, float]:
     """Sizes by state and type, mean age, use and utility, and histograms of R and c over five equal bins."""
@@ -57,4 +60,6 @@ def rates(metrics: Mapping[str, float]) -> dict[str, float]:
     candidates = metrics.get("memory/candidates", 0.0)
     if not candidates:
         return {}
-    return {rate: metrics.get(count, 0.0) / candidates for rate, count in RATES.items()}
+    archived = sum(metrics.get(f"memory/{name}", 0.0) for name in ARCHIVED)
+    shares = {rate: metrics.get(count, 0.0) / candidates for rate, count in RATES.items()}
+    return shares | {"memory/archived_rate": archived / candidates}

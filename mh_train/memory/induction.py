@@ -161,12 +161,14 @@ def restates(content: str, goal: str) -> bool:
 
 
 def as_guard(record: Record, guard: str) -> Record:
-    """A distilled record of a failed episode as a guard: type and signature change, the condition is the verifier's."""
+    """A distilled record of a failed episode as a guard: type and signature change, the condition is the verifier's.
+
+    Without a condition it is not admitted: advice from a failure is no check."""
     kind = "failure_avoidance"
     return replace(
         record,
         type=cast(RecordType, kind),
-        guard_condition=guard or record.content,
+        guard_condition=guard,
         signature=replace(record.signature, type=kind),
     )
 

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from mh_train.config import compose
+from mh_train.cli import main
+from mh_train.config import compose, expand_sweep
 from mh_train.config.compose import config_dir
+from mh_train.config.ranges import lookup
 from mh_train.config.schema import Judging, MemoryConfig, Outcome, Use, Writer
 
 NAMES = sorted(path.stem for path in (Path(config_dir()) / "memory").glob("*.yaml"))
@@ -16,8 +18,14 @@ def memory(name: str, *more: str) -> MemoryConfig:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_composes(name):
-    assert isinstance(memory(name), MemoryConfig)
+def test_a_dry_run_accepts_it(name, capsys):
+    assert main(["grpo", "experiment=memharness_alfworld_7b", f"memory={name}", "--dry-run"]) == 0
+    assert "memory:" in capsys.readouterr().out
+
+
+def test_combined_is_judged_by_the_policy_unless_it_is_too_small():
+    assert memory("combined").verifier.source is Judging.policy
+    assert memory("combined", "model=tiny").verifier.source is Judging.runtime_status
 
 
 def test_the_named_methods():
@@ -41,6 +49,24 @@ def test_ablations_switch_one_part_off():
     assert not memory("memguard_no_guards").admission.guards
     assert not memory("memguard_label_confidence").admission.use_reward
     assert not memory("append_only").admission.enabled and memory("verifier_only").admission.enabled
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        "memory.verifier.scale=3,5,10",
+        "memory.admission.reward=0.6,0.7,0.8",
+        "memory.budget=128,256,512,1024",
+        "memory.noise=0.0,0.1,0.2,0.3",
+        "memory.scoring.positive=[0.4,0.25,0.1,0.1,0.15],[0.6,0.1,0.1,0.1,0.1]",
+    ],
+)
+def test_values_are_swept(values):
+    jobs = expand_sweep(["memory=memguard", values])
+    assert len(jobs) >= 2
+    key = values.partition("=")[0]
+    found = [lookup(compose(["env=toy", "model.path=x", *job]), key) for job in (jobs[0], jobs[-1])]
+    assert found[0] != found[1]
 
 
 def test_studies_are_overrides():

@@ -86,6 +86,7 @@ def test_induction_admits_verified_memories_and_rejects_unbacked_ones(tmp_path):
     assert guards[0].guard_condition == "searching twice" and guards[0].source_status == "step_limit"
     assert {p.trajectory for p in hints[0].provenance} == {"e0", "e2"}
     assert metrics["memory/candidates"] == 8 and metrics["memory/not_admitted"] == 4 and metrics["memory/merged"] == 2
+    assert metrics["memory/archived_rate"] == 0 and metrics["memory/merged_rate"] == 0.25
     assert metrics["memory/rejected_rate"] == 0.5 and metrics["memory/label_success"] == 0.5
     assert metrics["memory/guards"] == 1 and metrics["memory/share_hints"] == 0.5
     journal = Journal(tmp_path / JOURNAL, {"embedder": bank.embedder.fingerprint.to_json()}, read_only=True)

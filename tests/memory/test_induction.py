@@ -2,13 +2,15 @@
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_parts import trajectory
 
-from mh_train.config.schema import VerifierConfig
+from mh_train.config.schema import AdmissionConfig, VerifierConfig
+from mh_train.memory.admission import admit
 from mh_train.memory.induction import as_guard, induce, make_candidate, parse_candidates, restates
 from mh_train.memory.judge import JudgeAnswer
 from mh_train.memory.records import Descriptor
@@ -88,8 +90,11 @@ def test_evidence_may_leave_out_a_middle_and_differ_in_case():
 
 def test_a_distilled_failure_becomes_a_guard():
     record = candidate().record
-    guard = as_guard(record, "")
-    assert guard.type == guard.signature.type == "failure_avoidance" and guard.guard_condition == record.content
+    guard = as_guard(record, "before leaving")
+    assert guard.type == guard.signature.type == "failure_avoidance" and guard.guard_condition == "before leaving"
+    judged = replace(guard, descriptor=Descriptor(0.1, 0.9, "verified_fail", 0))
+    settings = AdmissionConfig(enabled=True)
+    assert admit(judged, settings)[0] == "active" and admit(replace(judged, guard_condition=""), settings)[0] is None
 
 
 def test_restating():
