@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,9 @@ from mh_train.evaluate.compare import Compared, compare_runs
 from mh_train.evaluate.runner import read_values
 from mh_train.evaluate.statistics import EvaluationError, TaskValues
 from mh_train.run.folder import RunFolder
+
+WIDE = 160
+"""Columns of the table in a file or a pipe, where nothing need be folded."""
 
 
 def main(words: Sequence[str]) -> int:
@@ -36,7 +40,9 @@ def main(words: Sequence[str]) -> int:
     panel = chosen.panel or opened[0][1].evaluate.panels[-1]
     try:
         rows = group(opened, panel, chosen.mode, chosen.metric)
-        Console().print(render(compare_runs(rows), f"{chosen.metric} on {panel}"))
+        Console(width=None if sys.stdout.isatty() else WIDE).print(
+            render(compare_runs(rows), f"{chosen.metric} on {panel}")
+        )
     except EvaluationError as error:
         raise ConfigError(str(error)) from error
     return 0
