@@ -35,8 +35,8 @@ class Block:
         return any(line.strip().startswith(NEEDS) for line in self.text.splitlines())
 
     def commands(self) -> list[list[str]]:
-        """The words of each command of a shell block; comments and line continuations are gone."""
-        joined = self.text.replace("\\\n", " ")
+        """The words of each command of a shell block; comments, `&&` and line continuations are gone."""
+        joined = self.text.replace("\\\n", " ").replace(" && ", "\n")
         return [words for line in joined.splitlines() if (words := shlex.split(line, comments=True))]
 
 
