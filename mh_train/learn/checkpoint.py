@@ -108,7 +108,7 @@ def latest(folder: Path) -> Checkpoint | None:
         else:
             return Checkpoint(found.path, found.update, found.state, tuple(skipped))
     if skipped:
-        raise CheckpointError(f"No checkpoint in {folder} is intact; start again without resume. {' '.join(skipped)}")
+        raise CheckpointError(f"No checkpoint in {folder} is intact; remove it to start again. {' '.join(skipped)}")
     return None
 
 
