@@ -49,7 +49,7 @@ def whole(tensor: Tensor) -> Tensor:
 
 def whole_weights(model: nn.Module, main: bool, trained_only: bool = False) -> dict[str, Tensor]:
     """Name -> whole weight. Every rank calls it; of divided weights only `main` keeps them, on the CPU."""
-    found = {}
+    found: dict[str, Tensor] = {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad or not trained_only:
             found |= _kept(name, parameter, main)
