@@ -39,7 +39,6 @@ def test_the_named_methods():
     assert (guard.k, guard.writer, guard.outcome, guard.budget) == (5, Writer.induce, Outcome.verifier, 384)
     assert both.k == 3 and both.writer is Writer.distill and both.use is Use.reconstruct
     assert both.admission.enabled and both.scoring.enabled and both.lifecycle.enabled and both.prune.every == 20
-    assert memory("combined_status").verifier.source is Judging.runtime_status
 
 
 def test_ablations_switch_one_part_off():
