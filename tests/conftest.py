@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # its event loop may not outlive the module: others run their own
 def chromium() -> Iterator[object]:
     """Headless Chromium; the tests that need it say so and are skipped where it is not installed."""
     browser = pytest.importorskip("browser", reason="playwright is not installed: pip install -e '.[dev]'")
