@@ -102,6 +102,14 @@ class Engine(ABC):
     async def generate(self, request: Request) -> Completion:
         """Complete one prompt. Raises `EngineError` when the backend failed for good."""
 
+    def check_fits(self, request: Request) -> None:
+        """Raise `EngineError` when the prompt is empty or leaves no room for a completion."""
+        if not 0 < len(request.prompt_ids) < self.max_context:
+            raise EngineError(
+                f"A prompt of {len(request.prompt_ids)} tokens cannot be completed in a context of {self.max_context}; "
+                "shorten env.prompt_tokens or choose a model with a longer context."
+            )
+
     def expect(self, callers: int) -> None:  # noqa: B027 - most engines need not know
         """Say how many coroutines may still call `generate`. Engines that must form batches in a fixed order (CPU,
         where batch shape changes rounding) start a batch only when that many wait; all others ignore it."""

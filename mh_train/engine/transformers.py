@@ -36,11 +36,7 @@ class TransformersEngine(Engine):
 
     async def generate(self, request: Request) -> Completion:
         """Complete one prompt; raises `EngineError` when it is empty, fills the context, or the model failed."""
-        if not 0 < len(request.prompt_ids) < self.max_context:
-            raise EngineError(
-                f"A prompt of {len(request.prompt_ids)} tokens cannot be completed in a context of {self.max_context}; "
-                "shorten env.prompt_tokens or choose a model with a longer context."
-            )
+        self.check_fits(request)
         future: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
         self._waiting.append((request, future))
         self._kick()

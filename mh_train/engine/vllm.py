@@ -60,11 +60,7 @@ class VllmEngine(Engine):
 
     async def generate(self, request: Request) -> Completion:
         """Complete one prompt; raises `EngineError` when it is empty, fills the context, or vLLM failed."""
-        if not 0 < len(request.prompt_ids) < self.max_context:
-            raise EngineError(
-                f"A prompt of {len(request.prompt_ids)} tokens cannot be completed in a context of {self.max_context}; "
-                "shorten env.prompt_tokens or choose a model with a longer context."
-            )
+        self.check_fits(request)
         started = time.perf_counter()
         prompt = {"prompt_token_ids": list(request.prompt_ids)}
         try:

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from mh_train.engine.base import Codec, Completion, Engine, EngineError, EngineStats, Request
+from mh_train.engine.base import Codec, Completion, Engine, EngineStats, Request
 from mh_train.engine.serving import Serving
 from mh_train.engine.vllm import engine_args
 from mh_train.engine.vllm_replica import Replica, ReplicaDown, free_port
@@ -75,11 +75,7 @@ class VllmServerEngine(Engine):
 
     async def generate(self, request: Request) -> Completion:
         """Complete one prompt; raises `EngineError` when it does not fit, is refused, or servers keep dying."""
-        if not 0 < len(request.prompt_ids) < self.max_context:
-            raise EngineError(
-                f"A prompt of {len(request.prompt_ids)} tokens cannot be completed in a context of {self.max_context}; "
-                "shorten env.prompt_tokens or choose a model with a longer context."
-            )
+        self.check_fits(request)
         started = time.perf_counter()
         for lost in range(TRIES):
             number = self._router.choose(request.prompt_ids, range(len(self.replicas)))

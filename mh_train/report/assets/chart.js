@@ -4,18 +4,22 @@ const colour = (i) => `var(--s${i % 6})`;
 const PAD = { left: 46, right: 8, top: 8, bottom: 22 };
 const resized = new ResizeObserver((entries) => entries.forEach(({ target }) => target.draw()));
 
-// spec: {name, series: [{name, points: [[x, y]], tint, dash, band: [[x, low, high]]}], log, smooth, stack, percent, height, from}
-function lineChart(spec) {
+// A place for a chart that is drawn again when its width changes.
+function chartBox(drawn) {
   const box = h("div", { class: "chart" });
   let width = 0;
   box.draw = () => {
     if (box.clientWidth && box.clientWidth !== width) {
       width = box.clientWidth;
-      box.replaceChildren(drawLines(spec, width));
+      box.replaceChildren(drawn(width));
     }
   };
   resized.observe(box);
   return box;
+}
+// spec: {name, series: [{name, points: [[x, y]], tint, dash, band: [[x, low, high]]}], log, smooth, stack, percent, height, from}
+function lineChart(spec) {
+  return chartBox((width) => drawLines(spec, width));
 }
 function legend(series) {
   const item = (one, i) =>

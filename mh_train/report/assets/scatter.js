@@ -7,15 +7,7 @@ const FORMS = [
 ];
 // spec: {name, points: [{x, y, kind, title, rows}], kinds: [names], tints, xName, yName, range: [x0, x1, y0, y1], open(i), axes}
 function scatter(spec) {
-  const box = h("div", { class: "chart" });
-  let width = 0;
-  box.draw = () => {
-    if (box.clientWidth && box.clientWidth !== width) {
-      width = box.clientWidth;
-      box.replaceChildren(drawPoints(spec, width));
-    }
-  };
-  resized.observe(box);
+  const box = chartBox((width) => drawPoints(spec, width));
   const key = (name, i) =>
     h(
       "li",
