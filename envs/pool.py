@@ -33,7 +33,7 @@ class _Home(Protocol):
     lost: bool
 
     async def call(self, slot: int, operation: Operation, argument: Any) -> Observation: ...
-    async def close(self) -> None: ...
+    async def close(self) -> bool: ...
 
 
 class Slot:
@@ -82,9 +82,8 @@ class _Place:
         self.busy -= 1
         self.idle.append(slot)
 
-    async def close(self) -> None:
-        if self._current is not None:
-            await self._current.close()
+    async def close(self) -> bool:
+        return self._current is None or await self._current.close()
 
 
 class _Here:
@@ -101,9 +100,10 @@ class _Here:
             raise EnvFailure("error", error)
         return observation
 
-    async def close(self) -> None:
+    async def close(self) -> bool:
         self.lost = True
         self._host.close()
+        return True
 
 
 class EnvPool:
@@ -117,6 +117,8 @@ class EnvPool:
         target = registry.target(name)
         self._places = [_Place(target, options, timeout_s, here=workers == 0) for _ in range(max(1, workers))]
         self._made = 0
+        self.stragglers = 0
+        """Workers that were killed at the close and had not ended by its time limit."""
 
     async def __aenter__(self) -> EnvPool:
         for place in self._places:
@@ -138,8 +140,9 @@ class EnvPool:
         return Slot(self, place, self._made)
 
     async def close(self) -> None:
-        """End the workers. Calls still running fail as "died"."""
-        await asyncio.gather(*(place.close() for place in self._places))
+        """End the workers. Calls still running fail as "died"; a worker that will not end is counted and logged."""
+        gone = await asyncio.gather(*(place.close() for place in self._places))
+        self.stragglers = gone.count(False)
 
     @property
     def pids(self) -> list[int]:

@@ -2,12 +2,13 @@
 
 Why: a game engine can hang or end its process; the loop that serves a hundred episodes must notice and go on.
 Invariants: calls run in the order they were sent, so the oldest waiting call is the running one: it is the culprit of a
-death or a time-out, the others only shared the worker; a lost process is never used again.
+death or a time-out, the others only shared the worker; a lost process is never used again; closing never raises.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import pickle
 import signal
@@ -21,9 +22,10 @@ from typing import Any, Literal
 from envs.base import Observation
 from envs.worker import HEADER, READY, Answer, Operation, frame
 
+log = logging.getLogger(__name__)
 FailureKind = Literal["died", "timeout", "error"]
 START_LIMIT_S = 120.0  # importing an environment on a busy machine is slow; a call is not
-STOP_LIMIT_S = 3.0  # how long `close` waits for the process before it kills it
+STOP_LIMIT_S = 3.0  # how long `close` waits for the process after each of: end of input, SIGTERM, SIGKILL
 
 
 class EnvFailure(Exception):
@@ -156,19 +158,30 @@ class WorkerProcess(asyncio.Protocol):
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         return how + (f" ({words})" if words else "")
 
-    async def close(self) -> None:
-        """Let the process end by itself when it is idle; kill it otherwise, or after `STOP_LIMIT_S`."""
+    async def close(self) -> bool:
+        """End the process: by itself when it is idle, else by SIGTERM, then SIGKILL. Whether it is gone.
+
+        The system can keep even a killed process for a while (slow disks, much memory): that is logged."""
         await asyncio.wait([self._connecting])
-        if self.lost:
-            return
-        if self._transport is not None and self._ready and not self._waiting:
-            self._transport.write_eof()  # the worker closes its environments and leaves; connection_lost follows
-            deadline = self._loop.time() + STOP_LIMIT_S
-            while self._process.poll() is None and self._loop.time() < deadline:
-                await asyncio.sleep(0.005)
         if not self.lost:
-            self._end("died", "The pool was closed while the call ran.")
-        self._process.wait(STOP_LIMIT_S)
+            if self._transport is not None and self._ready and not self._waiting:
+                self._transport.write_eof()  # the worker closes its environments and leaves; connection_lost follows
+                if not await self._gone():
+                    self._process.terminate()
+                    await self._gone()
+            if not self.lost:
+                self._end("died", "The pool was closed while the call ran.")
+        if await self._gone():
+            return True
+        log.warning("The environment worker %d was killed and is still there %g s later.", self.pid, STOP_LIMIT_S)
+        return False
+
+    async def _gone(self) -> bool:
+        """Whether the process ends within `STOP_LIMIT_S`; the event loop goes on meanwhile."""
+        deadline = self._loop.time() + STOP_LIMIT_S
+        while self._process.poll() is None and self._loop.time() < deadline:
+            await asyncio.sleep(0.005)
+        return self._process.poll() is not None
 
 
 def _spawn(descriptor: int, stderr: int) -> subprocess.Popen[bytes]:

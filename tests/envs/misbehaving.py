@@ -46,6 +46,18 @@ class Moody(ToyEnv):
         return super().step(action) if hasattr(self, "_task") else Observation("x", ("look",), "y")
 
 
+class Clinging(ToyEnv):
+    """Will not be closed: neither asked nor by SIGTERM."""
+
+    name: ClassVar[str] = "clinging"
+
+    def __init__(self, **options: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    def close(self) -> None:
+        time.sleep(60)
+
+
 class Unready(ToyEnv):
     """Cannot be constructed."""
 

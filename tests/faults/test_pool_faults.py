@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from envs import registry
+from envs import process, registry
 from envs.base import Task
 from envs.pool import EnvFailure, EnvPool
 
@@ -23,6 +23,7 @@ def moody(monkeypatch):
     monkeypatch.syspath_prepend(str(ENVS))
     monkeypatch.setattr(registry, "_targets", dict(registry._targets))
     registry.register("moody", "misbehaving:Moody")
+    registry.register("clinging", "misbehaving:Clinging")
 
 
 async def started(pool, count):
@@ -115,6 +116,29 @@ def test_closing_the_pool_fails_what_still_runs_and_leaves_no_process():
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+@pytest.mark.parametrize("mortal", [True, False])
+def test_a_worker_that_will_not_end_is_killed_and_one_that_cannot_be_is_counted(mortal, monkeypatch, caplog):
+    monkeypatch.setattr(process, "STOP_LIMIT_S", 0.3)
+    if not mortal:  # as on a system that is too busy to take a killed process away
+        monkeypatch.setattr(subprocess.Popen, "kill", lambda self: None)
+
+    async def run():
+        pool = await EnvPool("clinging", {}, 1, timeout_s=60).__aenter__()
+        await started(pool, 1)
+        (pid,) = pool.pids
+        await pool.close()
+        return pid, pool.stragglers
+
+    pid, stragglers = asyncio.run(run())
+    assert stragglers == (0 if mortal else 1)
+    if mortal:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+    else:
+        assert f"worker {pid} was killed and is still there" in caplog.text
+        os.kill(pid, signal.SIGKILL)
 
 
 def test_a_cancelled_call_does_not_disturb_the_slot():
