@@ -68,7 +68,7 @@ async def evaluate_policy(config: RunConfig, model: str | Path, bank: Path | Non
     embedder = make_embedder(config.memory.embedder)
     view = None if bank is None else load_view(bank, embedder)
     cells = len(panels) * len(config.evaluate.modes) * len(config.evaluate.seeds)
-    async with parts.pool(config) as pool:
+    async with parts.pool(config) as pool, policy.engine:
         with bar(f"eval {folder.name}", cells) as progress:
 
             def report(cell: Cell, summary: Mapping[str, Any]) -> None:

@@ -110,7 +110,8 @@ async def answer(config: RunConfig, model: str, probes: Sequence[Probe]) -> list
                     messages=shown.messages,
                 )
             )
-    told = [completion.text for completion in await ask_all(policy.speaker, policy.engine, turns)]
+    async with policy.engine:
+        told = [completion.text for completion in await ask_all(policy.speaker, policy.engine, turns)]
     return list(zip(told[::2], told[1::2], strict=True))
 
 

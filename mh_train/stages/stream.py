@@ -72,12 +72,13 @@ async def run_streams(config: RunConfig, folder: RunFolder) -> dict[str, Any]:
     async with parts.pool(config) as pool:
         with bar("stream", len(named) * len(asked.seeds)) as progress:
             stage = await _parts(config, folder, pool, named, [t for p in panels.values() for t in p.tasks])
-            for seed, panel in panels.items():
-                for method in named:
-                    cell = Cell(method, seed, panel)
-                    rows = await play_cell(config, cell, stage, folder.path / "stream", _about(config))
-                    cells[method.name][seed] = rows
-                    progress.advance({method.name: seed, "success": sum(r["success"] for r in rows) / len(rows)})
+            async with stage.engine:
+                for seed, panel in panels.items():
+                    for method in named:
+                        cell = Cell(method, seed, panel)
+                        rows = await play_cell(config, cell, stage, folder.path / "stream", _about(config))
+                        cells[method.name][seed] = rows
+                        progress.advance({method.name: seed, "success": sum(r["success"] for r in rows) / len(rows)})
     return {"settings": _about(config), **curves.summary(cells)}
 
 
