@@ -59,7 +59,8 @@ def test_a_room_imports_only_what_its_row_allows(room: str):
 
 @pytest.mark.parametrize("room", WITHOUT_TORCH)
 def test_light_rooms_load_without_torch(room: str):
-    modules = [f"mh_train.{room}.{path.stem}" for path in files(f"mh_train/{room}") if path.stem != "__init__"]
+    paths = [path.relative_to(ROOT).with_suffix("") for path in files(f"mh_train/{room}")]
+    modules = [".".join(path.parts) for path in paths if path.name != "__init__"]
     code = (
         f"import sys, importlib; [importlib.import_module(m) for m in {modules!r}]; assert 'torch' not in sys.modules"
     )

@@ -1,7 +1,7 @@
 """Writes `docs/configuration.md` from the schema's own comments and from the first lines of the YAML files.
 
 Why: a second description of the settings would be out of date within a week; here the code is the only one.
-Invariant: the page is a function of `schema.py` and `configs/` alone, and every setting is on it exactly once.
+Invariant: the page is a function of `schema/` and `configs/` alone, and every setting is on it exactly once.
 Run: `python -m mh_train.config.reference docs/configuration.md` (without a file name it prints the page).
 """
 
@@ -19,13 +19,13 @@ from pathlib import Path
 from mh_train.config.compose import config_dir
 from mh_train.files import write_atomic
 
-SCHEMA = Path(__file__).with_name("schema.py")
+SCHEMA = Path(__file__).with_name("schema")
 ROOT = "RunConfig"
 NO_GROUPS = ("accelerate", "sweep")
 """Folders of `configs/` that no setting chooses from: files for Accelerate, and whole command lines."""
 HEAD = """# Configuration
 
-<!-- Written by `python -m mh_train.config.reference docs/configuration.md` from mh_train/config/schema.py. -->
+<!-- Written by `python -m mh_train.config.reference docs/configuration.md` from mh_train/config/schema/. -->
 
 A run is one choice per group plus any number of single settings, on the command line or in a YAML file of your own:
 
@@ -60,8 +60,13 @@ class Section:
     settings: tuple[Setting, ...]
 
 
+def schema_source() -> str:
+    """The text of all files of the schema, in the order of their names."""
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted(SCHEMA.glob("*.py")))
+
+
 def read_schema(source: str) -> dict[str, Section]:
-    """Class name -> its section, in the order of the file."""
+    """Class name -> its section, in the order of the text."""
     comments = _comments(source)
     sections = {}
     for node in ast.parse(source).body:
@@ -161,7 +166,7 @@ def _cell(text: str) -> str:
 
 def main(words: list[str]) -> None:
     """Print the page, or write it to the file that is named."""
-    text = page(SCHEMA.read_text(encoding="utf-8"), config_dir())
+    text = page(schema_source(), config_dir())
     if words:
         write_atomic(Path(words[0]), text + "\n")
     else:

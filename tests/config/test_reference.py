@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 
 from mh_train.config import schema
 from mh_train.config.compose import config_dir
-from mh_train.config.reference import SCHEMA, page, read_schema
+from mh_train.config.reference import page, read_schema, schema_source
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 
@@ -23,7 +23,7 @@ def keys(kind: Any, path: str = "") -> list[str]:
 
 
 def test_the_page_is_current():
-    new = page(SCHEMA.read_text(), config_dir()) + "\n"
+    new = page(schema_source(), config_dir()) + "\n"
     assert PAGE.read_text() == new, "run: python -m mh_train.config.reference docs/configuration.md"
 
 
@@ -33,7 +33,7 @@ def test_every_setting_is_on_the_page_once():
 
 
 def test_every_setting_and_every_value_says_what_it_is():
-    sections = read_schema(SCHEMA.read_text())
+    sections = read_schema(schema_source())
     silent = [
         f"{section.name}.{setting.name}"
         for section in sections.values()
