@@ -1,4 +1,4 @@
-"""Modes x panels x seeds -> `eval.json` and one JSONL of episodes per cell (SPEC 7).
+"""Modes x panels x seeds -> `eval.json`, one JSONL of episode rows and one of whole trajectories per cell (SPEC 7).
 
 Why: an evaluation that was killed continues with the cells it had not finished, and one that is run again on the same
 policy, bank, panels and seeds writes the same bytes.
@@ -12,13 +12,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from envs.pool import EnvPool
 from mh_train.agent.prompts import Prompts
-from mh_train.agent.types import MemoryReader
+from mh_train.agent.types import MemoryReader, Trajectory
 from mh_train.config.schema import RunConfig, Use
 from mh_train.evaluate.modes import Mode, mode_of
 from mh_train.evaluate.results import Row, compare_modes, dropped_row, episode_row, summarise, task_values
@@ -28,6 +28,7 @@ from mh_train.memory.signature import entity_words
 from mh_train.rollout.panels import Panel
 from mh_train.rollout.play import RolloutResult, Voice, play
 from mh_train.rollout.rules import evaluation_rules
+from mh_train.rollout.writer import write_trajectories
 
 EVAL_FILE = "eval.json"
 LATENCY_FILE = "latency.jsonl"
@@ -91,6 +92,7 @@ async def evaluate(
             if parts.bank_digest() != bank:
                 raise EvaluationError("The bank changed during evaluation; give evaluation a read-only view of it.")
             found = _rows(cell, played)
+            write_trajectories(folder / "trajectories" / cell.file, list(map(_for_readers, played.trajectories)))
             write_jsonl(path, [head, *found])
             _note_latency(folder / LATENCY_FILE, cell, played)
         rows[cell.panel.name].setdefault(cell.mode.name, {})[cell.seed] = found
@@ -138,6 +140,12 @@ def _rows(cell: Cell, played: RolloutResult) -> list[Row]:
     things = entity_words(played.trajectories)
     rows = {trajectory.task_id: episode_row(trajectory, things) for trajectory in played.trajectories}
     return [rows.get(task.id) or dropped_row(task.id, task.type) for task in cell.panel.tasks]
+
+
+def _for_readers(trajectory: Trajectory) -> Trajectory:
+    """The trajectory without prompt ids, most of its size, and without its duration: equal runs write equal bytes."""
+    turns = [replace(turn, prompt_ids=()) for turn in trajectory.turns]
+    return replace(trajectory, turns=turns, seconds=0.0)
 
 
 def _finished(path: Path, head: Mapping[str, Any]) -> list[Row] | None:

@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mh_train import __version__
-from mh_train.report.episodes import COLUMNS, Row, cell_page, cell_rows, index_rows, packed_page, trajectory_files
+from mh_train.report.cells import cell_pages, cell_rows
+from mh_train.report.episodes import COLUMNS, Row, index_rows, packed_page, token_texts, trajectory_files
 from mh_train.report.flags import flags
 from mh_train.report.html import pack, page
 from mh_train.report.notes import metric_notes
@@ -60,7 +61,7 @@ def build(parts: Sequence[Part], options: Options = Options()) -> str:
 
 
 def _run(place: int, part: Part, blocks: dict[str, str]) -> dict[str, Any]:
-    """What is always there of a run; adds its index, bank and evaluation blocks."""
+    """What is always there of a run; adds its index and bank blocks."""
     run = part.run
     series = metric_series(run.metrics)
     rows = [row for update, path in trajectory_files(run.path).items() for row in index_rows(update, path)]
@@ -71,7 +72,6 @@ def _run(place: int, part: Part, blocks: dict[str, str]) -> dict[str, Any]:
         sources.append(
             {"kind": "eval", "count": len(found), "block": f"{place}-cell{number}", **about, "seed": cell.seed}
         )
-        blocks[f"{place}-cell{number}"] = pack(cell_page(cell))
         rows += found
     blocks[f"{place}-index"] = pack(_columns(rows))
     if part.bank is not None:
@@ -105,21 +105,24 @@ def _columns(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _stories(place: int, part: Part, blocks: dict[str, str], room: float) -> dict[str, Any]:
-    """Pages of whole episodes for as many updates as fit: the first, the last, then always the middle of what is still
-    apart."""
+    """Whole episodes: up to half of the room for evaluated ones (see `cells`), the rest for pages of as many updates as
+    fit: the first, the last, then always the middle of what is still apart."""
     files = trajectory_files(part.run.path)
     tokenizer = tokenizer_file(part.run.path)
+    pages, tasks = cell_pages(part.run.cells, {} if tokenizer is None else token_texts(tokenizer), room / 2)
+    blocks |= {f"{place}-cell{number}": packed for number, packed in enumerate(pages)}
+    room -= sum(map(len, pages))
     shown: dict[int, str] = {}
     for update in spread(list(files)):
         packed = packed_page(files[update], tokenizer)
         if len(packed) > room and not shown:  # one update alone is too much: some of its groups
-            packed = packed_page(files[update], tokenizer, share=0.8 * room / len(packed))
+            packed = packed_page(files[update], tokenizer, share=max(0.8 * room / len(packed), 0.0))
         if len(packed) > room:
             break
         name = f"{place}-u{update}"
         blocks[name], shown[update] = packed, name
         room -= len(packed)
-    return {"blocks": shown, "updates": len(files)}
+    return {"blocks": shown, "updates": len(files), "tasks": tasks}
 
 
 def spread(updates: Sequence[int]) -> Iterator[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from mh_train.report.html import pack
-from mh_train.report.source import Cell
 from mh_train.report.text import clip, number
 
 log = logging.getLogger(__name__)
@@ -83,62 +82,14 @@ def page(path: Path, vocabulary: Mapping[int, str], share: float = 1.0) -> dict[
     found = list(read_episodes(path))
     groups = list(dict.fromkeys(episode.get("group") for episode in found))
     kept = set(groups[: max(1, round(len(groups) * share))])
-    episodes = {episode["id"]: _story(episode, strings) for episode in found if episode.get("group") in kept}
-    used = {i for episode in episodes.values() for turn in episode["turns"] for i in turn["tokens"]}
-    words = {i: vocabulary[i] for i in sorted(used) if i in vocabulary}
-    return {"episodes": episodes, "strings": list(strings), "vocabulary": words}
+    episodes = {episode["id"]: story(episode, strings) for episode in found if episode.get("group") in kept}
+    return {"episodes": episodes, "strings": list(strings), "vocabulary": spoken(episodes.values(), vocabulary)}
 
 
-def cell_rows(cell: Cell) -> list[Row]:
-    """Index rows of an evaluated cell; their ids say where they were played."""
-    rows = []
-    for place, row in enumerate(cell.rows):
-        rows.append(
-            {
-                **{
-                    name: number(row.get(name, 0))
-                    for name in ("steps", "turns", "malformed", "inadmissible", *OUTCOMES)
-                },
-                "id": cell_id(cell, place),
-                "update": None,
-                "group": None,
-                "episode": place,
-                "split": cell.panel,
-                "task": str(row.get("task", "")),
-                "type": str(row.get("type", "")),
-                "won": int(row.get("success", 0) >= 1),
-                "reward": number(row.get("reward")),
-                "advantage": None,
-                "truncated": int(row.get("truncated", 0)),
-                "tokens": number(row.get("completion_tokens", 0)),
-                "asked": [[a.get("step", 0), a.get("outcome", ""), a.get("records", [])] for a in row.get("asked", [])],
-            }
-        )
-    return rows
-
-
-def cell_page(cell: Cell) -> dict[str, Any]:
-    """What evaluation keeps of its episodes: the actions and what was asked."""
-    return {
-        "episodes": {
-            cell_id(cell, place): {
-                "actions": [clip(action) for action in row.get("actions", [])],
-                "asked": [
-                    {**asked, "query": clip(asked.get("query", "")), "guidance": clip(asked.get("guidance", ""))}
-                    for asked in row.get("asked", [])
-                ],
-                "dropped": bool(row.get("dropped", False)),
-            }
-            for place, row in enumerate(cell.rows)
-        },
-        "strings": [],
-        "vocabulary": {},
-    }
-
-
-def cell_id(cell: Cell, place: int) -> str:
-    """The name of an evaluated episode."""
-    return f"{cell.policy}:{cell.panel}:{cell.mode}:s{cell.seed}:{place}"
+def spoken(stories: Iterable[Mapping[str, Any]], vocabulary: Mapping[int, str]) -> dict[int, str]:
+    """The part of the vocabulary that the stories' tokens need."""
+    used = {i for told in stories for turn in told.get("turns", ()) for i in turn["tokens"]}
+    return {i: vocabulary[i] for i in sorted(used) if i in vocabulary}
 
 
 def _row(update: int, episode: Mapping[str, Any]) -> Row:
@@ -169,7 +120,7 @@ def _row(update: int, episode: Mapping[str, Any]) -> Row:
     }
 
 
-def _story(episode: Mapping[str, Any], strings: dict[str, int]) -> dict[str, Any]:
+def story(episode: Mapping[str, Any], strings: dict[str, int]) -> dict[str, Any]:
     """Everything about one episode but prompts; long texts as numbers into `strings`."""
 
     def keep(text: Any) -> int:

@@ -27,7 +27,7 @@ class ReportError(RuntimeError):
 
 @dataclass(frozen=True)
 class Cell:
-    """One evaluated (policy, panel, mode, seed) with its episode rows."""
+    """One evaluated (policy, panel, mode, seed) with its episode rows and the file of its trajectories."""
 
     policy: str
     panel: str
@@ -35,6 +35,7 @@ class Cell:
     mode: str
     seed: int
     rows: Sequence[Mapping[str, Any]]
+    trajectories: Path
 
 
 @dataclass(frozen=True)
@@ -95,9 +96,11 @@ def _cells(policy: str, folder: Path, result: Mapping[str, Any]) -> list[Cell]:
     for panel, about in result.get("panels", {}).items():
         for mode in result.get("modes", {}):
             for seed in result.get("seeds", []):
-                _, *rows = _lines(folder / "cells" / f"{panel}.{mode}.{seed}.jsonl") or [{}]
+                file = f"{panel}.{mode}.{seed}.jsonl"
+                _, *rows = _lines(folder / "cells" / file) or [{}]
                 if rows:
-                    found.append(Cell(policy, panel, str(about.get("hash", "")), mode, int(seed), rows))
+                    told = (policy, panel, str(about.get("hash", "")), mode, int(seed))
+                    found.append(Cell(*told, rows, folder / "trajectories" / file))
     return found
 
 

@@ -153,7 +153,7 @@ def test_a_second_run_writes_the_same_bytes(finished, tmp_path):
     folder, _ = finished
     run(tmp_path)
     names = sorted(path.relative_to(folder) for path in folder.rglob("*.json*") if path.name != "latency.jsonl")
-    assert len(names) == 17
+    assert len(names) == 33  # eval.json, the rows and the trajectories of 16 cells
     for name in names:
         assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
 

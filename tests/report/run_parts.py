@@ -103,11 +103,10 @@ def write_bank(folder: RunFolder) -> None:
 
 def write_evaluation(folder: RunFolder) -> None:
     """Two modes on one panel of four tasks, as an evaluation leaves them."""
-    rows = {
-        mode: [episode_row(episode(9, i + (mode == "replay"), f"task-{i} {CLOSING}")) for i in range(4)]
-        for mode in MODES
-    }
+    played = {mode: [episode(9, i + (mode == "replay"), f"task-{i} {CLOSING}") for i in range(4)] for mode in MODES}
+    rows = {mode: list(map(episode_row, played[mode])) for mode in MODES}
     for mode in MODES:
+        write_trajectories(folder.evaluation / "trajectories" / f"test.{mode}.0.jsonl", played[mode])
         write_jsonl(folder.evaluation / "cells" / f"test.{mode}.0.jsonl", [{"mode": mode}, *rows[mode]])
     values = {"test": {mode: task_values({0: rows[mode]}, "abc") for mode in MODES}}
     result = {

@@ -8,6 +8,7 @@ import pytest
 from run_parts import GROUP, LONG, SCRIPT, UPDATES, blocks_of, episode, write_run
 
 from mh_train.report.build import Options, build, spread
+from mh_train.report.cells import cell_page, cell_pages
 from mh_train.report.episodes import page
 from mh_train.report.source import ReportError
 from mh_train.rollout.writer import write_trajectories
@@ -40,6 +41,18 @@ def test_every_episode_is_in_the_index_and_its_story_is_whole(report):
     assert story["turns"][0]["logprobs"] == [-0.1, -2.0, -9.0]
     assert story["asked"][0]["hits"][0]["terms"] == {"cosine": 0.5}
     assert SCRIPT in page["strings"][story["steps"][0]["seen"]]
+
+
+def test_an_evaluated_episode_is_whole_while_there_is_room(run, report):
+    story = blocks_of(report)["0-cell0"]["episodes"]["trained:test:memory:s0:0"]
+    assert [turn["kind"] for turn in story["turns"]] == ["act", "reconstruct", "act"]
+    assert story["asked"][0]["hits"][0]["terms"] == {"cosine": 0.5}
+    cells = read_part(run).run.cells
+    pages, tasks = cell_pages(cells, {}, room=0)
+    assert (tasks, len(pages)) == (0, 2)
+    short = cell_page(cells[0], {}, 1)["episodes"]
+    assert ["turns" in one for one in short.values()] == [True, False, False, False]
+    assert short["trained:test:memory:s0:1"]["actions"] == [f"look {SCRIPT}"]
 
 
 def test_a_megabyte_line_is_cut_with_a_note(report):
@@ -75,7 +88,7 @@ def test_a_small_limit_keeps_whole_updates_spread_over_the_run(run):
     full = blocks_of(build([read_part(run)]))["main"]["runs"][0]["stories"]
     none = blocks_of(build([read_part(run)], Options(megabytes=0)))["main"]["runs"][0]["stories"]
     assert sorted(full["blocks"]) == ["1", "2", "3"]
-    assert none == {"blocks": {}, "updates": UPDATES}
+    assert none == {"blocks": {}, "updates": UPDATES, "tasks": 0}
     assert list(spread(range(1, 10))) == [9, 1, 5, 3, 7, 2, 4, 6, 8]
 
 

@@ -85,7 +85,7 @@ function turnView(turn, vocabulary) {
       h(
         "p",
         { class: "small muted" },
-        `${many(turn.prompt, "prompt token")}, ${many(turn.tokens.length, "completion token")}`,
+        `${turn.prompt ? `${many(turn.prompt, "prompt token")}, ` : ""}${many(turn.tokens.length, "completion token")}`,
       ),
       raw(turn.text, "mono"),
       tokenView(turn, vocabulary),
@@ -139,7 +139,7 @@ function stepView(run, story, page, number) {
 }
 function evaluatedTimeline(run, story) {
   return [
-    h("p", { class: "lead" }, "Evaluation keeps actions, queries and reconstructions; observations are not stored."),
+    h("p", { class: "small muted" }, "Only actions, queries and reconstructions of this episode are in this report."),
     story.dropped && badge("bad", "✗", "the environment failed for good; counted as a failure"),
     h(
       "ol",

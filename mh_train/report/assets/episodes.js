@@ -99,11 +99,17 @@ function episodeTable(rows, f, redraw) {
   );
 }
 function samplingRule(run) {
-  const { blocks, updates } = run.stories;
+  const { blocks, updates, tasks } = run.stories;
   const held = Object.keys(blocks).length;
-  if (!updates) return `${run.name} holds no training episodes yet.`;
-  if (held === updates) return `Every training episode of ${run.name} is here in full.`;
-  return `${run.name}: every episode is in this list; the full text is here for ${held} of ${updates} updates (the last, the first, then evenly between, whole groups, as many as fit the file's size).`;
+  const most = Math.max(0, ...run.sources.filter(({ kind }) => kind === "eval").map(({ count }) => count));
+  const trained = !updates
+    ? `${run.name} holds no training episodes yet.`
+    : held === updates
+      ? `Every training episode of ${run.name} is here in full.`
+      : `${run.name}: every episode is in this list; the full text is here for ${held} of ${updates} updates (the last, the first, then evenly between, whole groups, as many as fit the file's size).`;
+  if (!most) return trained;
+  if (!tasks) return `${trained} Evaluated episodes are here in short.`;
+  return `${trained} Evaluated episodes are here in full${tasks < most ? ` for the first ${many(tasks, "task")} of each panel, the others in short` : ""}.`;
 }
 
 VIEWS.episodes = async (path, params) => {

@@ -119,6 +119,7 @@ function lifeTable(bank, record) {
             "span",
             { class: "raw" },
             Object.entries(e.data)
+              .filter(([name]) => name !== "views")
               .map(([name, value]) => `${words(name)} ${Array.isArray(value) ? value.join(", ") : value}`)
               .join(", "),
           ),
@@ -146,6 +147,34 @@ function judged(record) {
     ["source status", record.source_status],
     ["risk", record.risk],
   ]);
+}
+// What each view of the verifier said of a record and of those merged into it: label, mean and spread of every
+// criterion, evidence that it found.
+function viewTable(bank, record) {
+  const merged = bank.records.filter((one) => one.superseded_by === record.id).map((one) => one.id);
+  const views = bank.events
+    .filter((event) => event.kind === "verify" && [record.id, ...merged].includes(event.id))
+    .flatMap((event) => (event.data.views || []).map((view) => ({ ...view, update: event.update })));
+  if (!views.length) return null;
+  const criteria = [...new Set(views.flatMap((view) => Object.keys(view.scores)))];
+  const score = (name) => (view) => {
+    const [middle, spread] = view.scores[name] || [];
+    return middle === undefined ? "–" : `${middle.toFixed(2)} ± ${spread.toFixed(2)}`;
+  };
+  return [
+    h("h3", {}, "What each view said"),
+    table(
+      [
+        ["update", "r", (view) => view.update],
+        ["view", "nowrap", (view) => view.view],
+        ["label", "nowrap", (view) => words(view.label)],
+        ...criteria.map((name) => [words(name), "r", score(name)]),
+        ["spans found", "r", (view) => view.quoted],
+      ],
+      views,
+      "Views of the verifier",
+    ),
+  ];
 }
 async function recordView(run, bank, id) {
   const place = bank.records.findIndex((r) => r.id === id);
@@ -193,7 +222,7 @@ async function recordView(run, bank, id) {
         signature.length ? part("Signature", pairs(signature)) : null,
       ),
       card(h("h3", {}, "Uses and outcomes over time"), useChart(bank, place)),
-      card(h("h3", {}, "Who made it"), await origin(run, record), h("h3", {}, "How it was judged"), judged(record)),
+      card(h("h3", {}, "Who made it"), await origin(run, record), h("h3", {}, "How it was judged"), judged(record), viewTable(bank, record)),
       card(
         related(run, bank, record, place).flat().length
           ? related(run, bank, record, place)
