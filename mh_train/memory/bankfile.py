@@ -7,7 +7,7 @@ loaded; a journal that is being written is read up to its last boundary.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,17 +35,24 @@ class BankFile:
 
     def find(self, prefix: str) -> Record:
         """The record whose id starts with `prefix`. Raises `MemoryStoreError` when there is none or more than one."""
-        found = [name for name in sorted(self.state.records) if name.startswith(prefix)]
-        if len(found) != 1 and prefix not in self.state.records:
-            what = "No memory" if not found else f"{len(found)} memories ({', '.join(found[:4])} ...)"
-            raise MemoryStoreError(f"{what} in {self.path} begin with {prefix!r}; `list` shows the ids.")
-        return self.state.records[prefix if prefix in self.state.records else found[0]]
+        return find(self.state.records, prefix, self.path)
+
+
+def find(records: Mapping[str, Record], prefix: str, where: Path) -> Record:
+    """The record of an id or of the one id that starts so. Raises `MemoryStoreError` when none or several do."""
+    if prefix in records:
+        return records[prefix]
+    found = [name for name in sorted(records) if name.startswith(prefix)]
+    if len(found) != 1:
+        what = "No memory" if not found else f"{len(found)} memories ({', '.join(found[:4])} ...)"
+        raise MemoryStoreError(f"{what} in {where} begin with {prefix!r}; `list` shows the ids.")
+    return records[found[0]]
 
 
 def read_bank_file(path: Path) -> BankFile:
     """Read a bank from a run, bank, snapshot or checkpoint folder. Raises `MemoryStoreError` when there is none."""
     path = Path(path)
-    for folder in (path, path / "bank"):
+    for folder in (path / "bank", path):  # in this order: a checkpoint has a manifest of its own
         if (folder / JOURNAL).is_file():
             return _from_journal(folder)
         if (folder / MANIFEST).is_file():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from mh_train.agent.speaker import Speaker
 from mh_train.agent.types import Trajectory
@@ -82,23 +83,27 @@ async def verify_all(trajectories: Sequence[Trajectory], config: MemoryConfig, t
     for t, verdict in zip(trajectories, verdicts, strict=True):
         d = verdict.descriptor
         told = {"label": d.label, "reward": d.reward, "confidence": d.confidence}
-        t.extra["verdict"] = {**told, "uncertainty": verdict.uncertainty, "views": verdict.views}
+        labels = [reading.label for reading in verdict.readings]
+        t.extra["verdict"] = {**told, "uncertainty": verdict.uncertainty, "views": verdict.views, "labels": labels}
     return Verified(dict(zip(names, episodes, strict=True)), dict(zip(names, verdicts, strict=True)))
 
 
 async def propose(
     trajectories: Sequence[Trajectory], won: dict[str, bool], verified: Verified, config: MemoryConfig, this: Round
-) -> tuple[list[Record], list[Event], dict[str, float]]:
-    """Admitted records (their timeline says why), reject events, and counts of everything on the way."""
+) -> tuple[list[Record], list[Event], list[Event], dict[str, float]]:
+    """Admitted records (their timeline says why), verify events of them (where a model judged: what each view said,
+    before label noise), reject events, and counts of everything on the way."""
     chosen = choose(trajectories, won, config.distill, this.seed, this.update)
     if not verified.verdicts:
         verified = await verify_all(chosen, config, this)
     found, counts = await _worded(chosen, verified, config, this)
     verdicts = corrupt(verified.verdicts, config.noise, config.admission, this.seed, this.update)
     kept: list[Record] = []
+    judged: list[Event] = []
     rejected: list[Event] = []
     for i, candidate in found:
         record, fault = candidate.record, candidate.fault
+        told = _views(verified.verdicts.get(chosen[i].id)) if this.judge is not None else {}
         verdict = verdicts.get(chosen[i].id)
         if verdict is not None:
             if config.writer is Writer.distill and verdict.descriptor.label == "verified_fail":
@@ -106,12 +111,17 @@ async def propose(
             record = with_verdict(record, verdict, verified.episodes[chosen[i].id].status, config.admission)
         state, why = (None, fault) if fault else admit(record, config.admission)
         if state is None:
-            data = {"type": record.type, "content": record.content, "trajectory": chosen[i].id}
+            data = {"type": record.type, "content": record.content, "trajectory": chosen[i].id, **told}
             rejected.append(Event("reject", record.id, this.update, ACTOR, why, data))
         else:
             added = Change(this.update, "add", ACTOR, f"{record.reason}; {why}")
             kept.append(replace(record, state=state, timeline=(added,)))
-    return kept, rejected, counts | _counts(found, kept, rejected, verified)
+            judged += (
+                [Event("verify", record.id, this.update, "verifier", f"verdict on {chosen[i].id}", told)]
+                if told
+                else []
+            )
+    return kept, judged, rejected, counts | _counts(found, kept, rejected, verified)
 
 
 async def _worded(
@@ -134,6 +144,14 @@ async def _worded(
     return await induce(chosen, episodes, verdicts, this.judge, config.verifier, this.seed, this.update, this.run)
 
 
+def _views(verdict: Verdict | None) -> dict[str, Any]:
+    """What a journal keeps of a verdict's views; nothing without a verdict."""
+    if verdict is None:
+        return {}
+    unread = {"unread": verdict.unread} if verdict.unread else {}
+    return {"views": [reading.to_json() for reading in verdict.readings], **unread}
+
+
 def _counts(
     found: Sequence[tuple[int, Candidate]], kept: Sequence[Record], rejected: Sequence[Event], verified: Verified
 ) -> dict[str, float]:
@@ -150,6 +168,7 @@ def _counts(
         counts |= {
             "memory/verified": float(len(verdicts)),
             "memory/verifier_malformed": float(sum(v.malformed for v in verdicts)),
+            "memory/verifier_unread_views": float(sum(v.unread for v in verdicts)),
             "memory/verified_again": sum(v.views > 1 for v in verdicts) / len(verdicts),
             "memory/label_success": labels.count("verified_success") / len(labels),
             "memory/label_fail": labels.count("verified_fail") / len(labels),

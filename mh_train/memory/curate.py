@@ -59,7 +59,7 @@ async def curate(
     won, verified = await outcomes(trajectories, config, this)
     metrics = use(bank, trajectories, won, update)
     if config.write:
-        records, rejected, counts = await propose(trajectories, won, verified, config, this)
+        records, judged, rejected, counts = await propose(trajectories, won, verified, config, this)
         bank.apply(rejected)
         metrics |= counts
         if config.manager is Manager.rules:
@@ -68,6 +68,7 @@ async def curate(
             manager = judge or EngineJudge(speaker, engine)
             new, written = await manage(bank, records, config.manager, manager, seed, update)
         metrics |= written
+        bank.apply([event for event in judged if event.id in new])
         if config.lifecycle.enabled:
             merged = consolidate(bank, new, config.lifecycle, config.admission, update)
             metrics |= {name: metrics.get(name, 0.0) + value for name, value in merged.items()}

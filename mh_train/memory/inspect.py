@@ -23,6 +23,7 @@ from mh_train.memory.view import BankView
 
 SHORT = 80
 NESTED = ("usage", "descriptor", "signature", "provenance", "timeline", "conflict_links", "covers", "lost_to")
+KINDS = {"procedural_hint": "hint", "tool_usage": "tool", "failure_avoidance": "guard"}
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,13 @@ class Table:
 def list_records(
     bank: BankFile, state: str = "", kind: str = "", env: str = "", contains: str = "", limit: int = 0
 ) -> Table:
-    """Records by utility, the best first; filters are exact, `contains` searches all texts without regard to case."""
+    """Records by utility, the best first; filters are exact (`kind` also by its short name), `contains` searches all
+    texts without regard to case."""
     chosen = [
         r
         for r in bank.state.records.values()
         if (not state or r.state == state)
-        and (not kind or r.type == kind)
+        and (not kind or kind in (r.type, KINDS[r.type]))
         and (not env or r.env == env)
         and contains.casefold() in r.lexical_text().casefold()
     ]
@@ -51,7 +53,7 @@ def list_records(
         (
             r.id,
             r.state + (" *" if r.pinned else ""),
-            r.type,
+            KINDS[r.type],
             round(r.usage.utility, 2),
             r.usage.c_use,
             r.usage.c_succ,
@@ -69,11 +71,7 @@ def show(bank: BankFile, prefix: str) -> Table:
     record = bank.find(prefix)
     data = record.to_json()
     rows: list[tuple[str, Any]] = [
-        (name, data[name])
-        for name in data
-        if name
-        not in ("usage", "descriptor", "signature", "provenance", "timeline", "conflict_links", "covers", "lost_to")
-        and data[name] not in ("", None)
+        (name, data[name]) for name in data if name not in NESTED and data[name] not in ("", None)
     ]
     rows += [(f"usage {name}", value) for name, value in data["usage"].items()]
     rows.append(("usage utility", round(record.usage.utility, 3)))
@@ -82,6 +80,8 @@ def show(bank: BankFile, prefix: str) -> Table:
     rows += [("learnt", f"{p.trajectory} step {p.step}, task {p.task}, update {p.update}") for p in record.provenance]
     rows += [("conflict", _named(bank, other, record)) for other in record.conflict_links]
     rows += [("covers", _named(bank, other, record)) for other in record.covers]
+    judged = [e for e in bank.events if e.kind == "verify" and record.id in (e.id, _heir(bank, e.id))]
+    rows += [(f"view of {e.id}, update {e.update}", line) for e in judged for line in _views(e.data)]
     rows += [("timeline", f"update {c.update}: {c.event} by {c.actor}: {c.reason}") for c in record.timeline]
     return Table(f"Memory {record.id}", ("field", "value"), tuple(rows))
 
@@ -90,7 +90,10 @@ def stats(bank: BankFile) -> Table:
     """Health numbers of the bank, and its events by kind."""
     rows: list[tuple[str, Any]] = [("digest", bank.digest), ("embedder", bank.fingerprint.name)]
     rows.append(("last update", bank.state.update))
-    rows += [(name.removeprefix("memory/"), round(value, 4)) for name, value in health(bank.state).items()]
+    rows += [
+        (name.removeprefix("memory/"), round(value) if value == round(value) else round(value, 4))
+        for name, value in health(bank.state).items()
+    ]
     rows += [(f"events {kind}", count) for kind, count in sorted(Counter(e.kind for e in bank.events).items())]
     return Table(f"Bank at {bank.path}", ("what", "value"), tuple(rows))
 
@@ -155,6 +158,11 @@ def shortened(text: str, width: int = SHORT) -> str:
     return line if len(line) <= width else f"{line[: width - 3]}..."
 
 
+def _heir(bank: BankFile, name: str) -> str:
+    """The record that a merged one went into, or itself."""
+    return bank.state.records[name].superseded_by or name
+
+
 def _named(bank: BankFile, name: str, record: Record) -> str:
     other = bank.state.records[name]
     lost = " (won)" if name in record.lost_to else ""
@@ -162,5 +170,17 @@ def _named(bank: BankFile, name: str, record: Record) -> str:
 
 
 def _detail(data: Mapping[str, Any]) -> str:
-    told: Sequence[str] = [f"{k}={v}" for k, v in data.items() if k not in ("record", "vector", "fields") and v]
-    return shortened(", ".join(told), 120)
+    """The data of an event in a line; verifier views with the mean of each criterion, in the order of the journal."""
+    hidden = ("record", "vector", "fields", "views")
+    told: Sequence[str] = [f"{k}={v}" for k, v in data.items() if k not in hidden and v]
+    return "\n".join([*([shortened(", ".join(told), 120)] if told else []), *_views(data)])
+
+
+def _views(data: Mapping[str, Any]) -> list[str]:
+    """`full: verified_success; task_completion 1.00, ...; 4 spans found`, one line per view."""
+    return [
+        f"{view['view']}: {view['label']}; "
+        + ", ".join(f"{name} {mean:.2f} ± {spread:.2f}" for name, (mean, spread) in view["scores"].items())
+        + f"; {view['quoted']} spans found"
+        for view in data.get("views", ())
+    ]

@@ -25,7 +25,7 @@ from mh_train.memory.records import MemoryStoreError, canonical
 
 log = logging.getLogger(__name__)
 FORMAT = 1
-EventKind = Literal["add", "use", "state", "revise", "merge", "conflict", "prune", "archive", "pin", "reject"]
+EventKind = Literal["add", "verify", "use", "state", "revise", "merge", "conflict", "prune", "archive", "pin", "reject"]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import numpy as np
 from mh_train.config.schema import MemoryConfig
 from mh_train.files import write_jsonl
 from mh_train.memory.bank import Bank, add_event
-from mh_train.memory.bankfile import BankFile
+from mh_train.memory.bankfile import BankFile, find
 from mh_train.memory.inspect import Table, shortened
 from mh_train.memory.journal import FORMAT, Event
 from mh_train.memory.lifecycle import similarity
@@ -115,7 +115,7 @@ def import_records(bank: Bank, planned: Preview, source: str, copies: bool = Fal
 
 
 def archive(bank: Bank, names: Sequence[str], reason: str) -> None:
-    """Take records out of retrieval by hand. Raises `MemoryStoreError` for an unknown id."""
+    """Take records out of retrieval by hand; ids may be shortened. Raises `MemoryStoreError` for an unknown id."""
     _edit(bank, names, "archive", reason, {})
 
 
@@ -125,8 +125,6 @@ def pin(bank: Bank, names: Sequence[str], reason: str, pinned: bool = True) -> N
 
 
 def _edit(bank: Bank, names: Sequence[str], kind: Any, reason: str, data: dict[str, Any]) -> None:
-    unknown = [name for name in names if name not in bank.records]
-    if unknown:
-        raise MemoryStoreError(f"{bank.folder} holds no memory {unknown[0]}; `list` shows the ids.")
-    bank.apply([Event(kind, name, bank.state.update, "user", reason, data) for name in names])
+    chosen = [find(bank.records, name, bank.folder).id for name in names]
+    bank.apply([Event(kind, name, bank.state.update, "user", reason, data) for name in chosen])
     bank.commit(bank.state.update)

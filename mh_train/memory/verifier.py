@@ -1,8 +1,9 @@
 """The verifier (SPEC 5, MemGuard 3.3): score-token distributions -> reward, uncertainty, views, label, confidence.
 
 Why: the descriptor d = (R, c, label, nu) that rules a record's whole life is computed here, once, from what is visible.
-Invariants: R and c lie in [0, 1]; an answer that cannot be read is asked for once more, then counted and labelled
-uncertain with c = 0; hidden outcomes cannot influence anything, for `VisibleEpisode` does not hold them.
+Invariants: R and c lie in [0, 1]; an answer that cannot be read is asked for once more, then its view is counted and
+stands as uncertain (c = 0 when there is no other view); hidden outcomes cannot influence anything, for `VisibleEpisode`
+does not hold them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -46,17 +48,33 @@ class Reading:
     notes: tuple[str, ...] = ()
     found: tuple[bool, ...] = ()
 
+    def to_json(self) -> dict[str, Any]:
+        """What a journal keeps of the view: its label, the mean and spread of each criterion, spans that occur."""
+        scores = {n: (round(m, 6), round(s, 6)) for n, m, s in zip(CRITERIA, self.means, self.spreads, strict=True)}
+        return {"view": self.view, "label": self.label, "scores": scores, "quoted": sum(self.found)}
+
 
 @dataclass(frozen=True)
 class Verdict:
-    """What verification says about one episode."""
+    """What verification says about one episode; `unread`: views whose answer could not be read, also not when asked
+    again."""
 
     descriptor: Descriptor
     uncertainty: float
-    views: int
+    readings: tuple[Reading, ...] = ()
     guard: str = ""
     notes: tuple[str, ...] = ()
-    malformed: bool = False
+    unread: int = 0
+
+    @property
+    def views(self) -> int:
+        """How many views could be read."""
+        return len(self.readings)
+
+    @property
+    def malformed(self) -> bool:
+        """Whether no answer could be read."""
+        return self.unread > 0 and not self.readings
 
 
 def phi(scores: np.ndarray, scale: int) -> np.ndarray:
@@ -117,14 +135,16 @@ def agreed(labels: Sequence[Label]) -> Label:
     return ranked[0][0] if len(ranked) == 1 or ranked[0][1] > ranked[1][1] else "uncertain"
 
 
-def confidence(readings: Sequence[Reading], label: Label, blocking: bool, weights: Sequence[float]) -> float:
+def confidence(
+    readings: Sequence[Reading], label: Label, blocking: bool, weights: Sequence[float], unread: int = 0
+) -> float:
     """c in [0, 1], the mean of three parts that this project defines:
 
-    agreement, the share of views that give the final label; stability, 1 - the spread of R (over views when there are
-    several, else of the score distributions) / 0.5; consistency, the mean of "the view's own label obeys the label
-    rule" and of the share of its evidence spans that occur in the log."""
+    agreement, the share of views that give the final label (an unread one gives none); stability, 1 - the spread of R
+    (over views when there are several, else of the score distributions) / 0.5; consistency, the mean of "the view's
+    own label obeys the label rule" and of the share of its evidence spans that occur in the log."""
     labels = [ruled(r, blocking) for r in readings]
-    agreement = labels.count(label) / len(labels)
+    agreement = labels.count(label) / (len(labels) + unread)
     rewards = [reward(np.array([r.means]), weights) for r in readings]
     spread = float(np.std(rewards)) if len(readings) > 1 else float(np.mean(readings[0].spreads))
     stability = 1.0 - min(1.0, spread / 0.5)
@@ -134,17 +154,18 @@ def confidence(readings: Sequence[Reading], label: Label, blocking: bool, weight
     return (agreement + stability + consistency) / 3
 
 
-def judged(readings: Sequence[Reading], status: str, config: VerifierConfig, update: int) -> Verdict:
-    """The verdict of all views of one episode (none: the answers could not be read)."""
+def judged(readings: Sequence[Reading], status: str, config: VerifierConfig, update: int, unread: int = 0) -> Verdict:
+    """The verdict of all views of one episode; `unread`: further views whose answers could not be read."""
     if not readings:
-        return Verdict(Descriptor(0.5, 0.0, "uncertain", update), 1.0, 0, malformed=True)
+        return Verdict(Descriptor(0.5, 0.0, "uncertain", update), 1.0, unread=unread)
     means = np.array([r.means for r in readings])
     blocking = status == "tool_error"
-    label = agreed([ruled(r, blocking) for r in readings])
-    c = confidence(readings, label, blocking, config.weights)
+    uncertain: Label = "uncertain"
+    label = agreed([*(ruled(r, blocking) for r in readings), *[uncertain] * unread])
+    c = confidence(readings, label, blocking, config.weights, unread)
     guard = next((r.guard for r in reversed(readings) if r.guard), "")
     descriptor = Descriptor(reward(means, config.weights), c, label, update)
-    return Verdict(descriptor, uncertainty(means, config), len(readings), guard, readings[0].notes)
+    return Verdict(descriptor, uncertainty(means, config), tuple(readings), guard, readings[0].notes, unread)
 
 
 async def verify(
@@ -160,18 +181,20 @@ async def verify(
     `names` key the noise of a second try (trajectory ids)."""
     views: tuple[View, ...] = ("full", "evidence", "risk")
     readings: list[list[Reading]] = [[] for _ in episodes]
+    unread = [0] * len(episodes)
     pending = list(range(len(episodes)))
     for view in views[: config.views]:
         found = await _read(view, episodes, names, pending, judge, config, seed, update)
         for i in pending:
             readings[i] += [found[i]] if i in found else []
+            unread[i] += i not in found
         if view == "full":
             pending = [
                 i
                 for i in pending
                 if i in found and uncertainty(np.array([found[i].means]), config) > config.repeat_above
             ]
-    return [judged(r, e.status, config, update) for r, e in zip(readings, episodes, strict=True)]
+    return [judged(r, e.status, config, update, u) for r, e, u in zip(readings, episodes, unread, strict=True)]
 
 
 async def _read(

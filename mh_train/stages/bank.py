@@ -7,9 +7,12 @@ Run: `mh-train bank list runs/quickstart`, `mh-train bank why runs/quickstart "b
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -22,6 +25,11 @@ from mh_train.memory.embed import make_embedder
 from mh_train.run.folder import RunFolder
 
 READING = ("list", "show", "stats", "history", "verify", "diff", "why", "export")
+FOLDED = ("memory", "terms", "reason", "detail", "value")
+"""Columns that may be broken into lines; the others are short."""
+WIDE = 160
+"""Columns of a table in a file or a pipe."""
+SHORTEST_ID = 8
 EDITING = ("import", "archive", "pin", "unpin")
 
 
@@ -56,7 +64,7 @@ def _read(asked: argparse.Namespace) -> int:
             found = list(problems(bank))
             print("\n".join(found) or f"{len(bank.state.records)} memories, nothing wrong; digest {bank.digest}")
             return 1 if found else 0
-    _print(shown)
+    _print(shown, bank.state.records)
     return 0
 
 
@@ -67,7 +75,7 @@ def _edit(asked: argparse.Namespace) -> int:
         if asked.command == "import":
             source = Path(_one(asked.rest, "a file"))
             planned = transfer.preview(bank, transfer.read_export(source), config.memory)
-            _print(planned.table())
+            _print(planned.table(), bank.records)
             if asked.yes:
                 print(f"{transfer.import_records(bank, planned, source.name, asked.copies)} memories imported")
             else:
@@ -91,14 +99,18 @@ def _one(rest: Sequence[str], what: str) -> str:
     return rest[0]
 
 
-def _print(shown: inspect.Table) -> None:
-    """Memories are hostile text: they are printed as they are, never as markup."""
-    table = RichTable(title=Text(shown.title), title_justify="left")
+def _print(shown: inspect.Table, names: Collection[str]) -> None:
+    """Memories are hostile text: they are printed as they are, never as markup. `names`: all ids of the bank, of which
+    as many letters are shown as tell them apart."""
+    letters = next(n for n in range(SHORTEST_ID, 65) if len({name[:n] for name in names}) == len(names))
+    table = RichTable(title=Text(shown.title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in shown.columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column not in FOLDED)
     for row in shown.rows:
-        table.add_row(*(Text(str(value)) for value in row))
-    Console().print(table)
+        cells = (str(v)[:letters] if c == "id" else str(v) for c, v in zip(shown.columns, row, strict=True))
+        table.add_row(*(Text(cell) for cell in cells))
+    told = sys.stdout.isatty() or "COLUMNS" in os.environ
+    Console(width=None if told else WIDE).print(table)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -69,13 +69,13 @@ def test_reasons_name_the_measurements():
 def test_quality_of_hints_and_guards():
     d = Descriptor(0.8, 0.6, "uncertain", 0)
     assert (quality(False, d, True), quality(False, d, False), quality(True, d, True)) == (0.8, 0.5, 0.6)
-    checked = with_verdict(record("advice"), Verdict(d, 0.0, 1), "closed", ON)
+    checked = with_verdict(record("advice"), Verdict(d, 0.0), "closed", ON)
     assert (checked.descriptor, checked.source_status, checked.quality) == (d, "closed", 0.8)
 
 
 VERDICTS = [
-    Verdict(Descriptor(0.9, 0.9, "verified_success", 0), 0, 1),
-    Verdict(Descriptor(0.1, 0.9, "verified_fail", 0), 0, 1),
+    Verdict(Descriptor(0.9, 0.9, "verified_success", 0), 0),
+    Verdict(Descriptor(0.1, 0.9, "verified_fail", 0), 0),
 ]
 
 
@@ -90,7 +90,7 @@ def test_noise_corrupts_its_share_and_is_seeded():
 @settings(deadline=None)
 @given(st.floats(0, 1), st.floats(0, 1), st.sampled_from(LABELS), st.integers(0, 50))
 def test_a_corrupted_descriptor_fits_its_new_label(r, c, label, name):
-    (noisy,) = corrupt({str(name): Verdict(Descriptor(r, c, label, 0), 0, 1)}, 1.0, ON, 0, 0).values()
+    (noisy,) = corrupt({str(name): Verdict(Descriptor(r, c, label, 0), 0)}, 1.0, ON, 0, 0).values()
     d = noisy.descriptor
     assert d.label != label and 0 <= d.reward <= 1 and 0 <= d.confidence <= 1
     state = admit(judged(d.reward, d.confidence, d.label), ON)[0]

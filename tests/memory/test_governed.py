@@ -19,7 +19,9 @@ from mh_train.config.schema import (
 )
 from mh_train.engine.scripted import ScriptedEngine
 from mh_train.memory.bank import JOURNAL
+from mh_train.memory.bankfile import read_bank_file
 from mh_train.memory.curate import curate
+from mh_train.memory.inspect import history, show
 from mh_train.memory.journal import Journal
 from mh_train.memory.judge_prompts import CRITERIA
 from mh_train.memory.records import MemoryStoreError
@@ -93,6 +95,31 @@ def test_induction_admits_verified_memories_and_rejects_unbacked_ones(tmp_path):
     reasons = [e.reason for _, block in journal.blocks for e in block if e.kind == "reject"]
     assert reasons == ["its evidence span does not occur in the episode"] * 4
     assert read_bank(tmp_path).digest() == bank.digest()
+
+
+def test_every_view_of_the_verifier_can_be_read_from_the_journal(tmp_path):
+    def torn(prompt, rng):
+        """Unsure of the whole; certain where it looks for risks."""
+        if "You judge" not in prompt:
+            return policy(prompt, rng)
+        scores, label = ((4, 4, 1, 2), "uncertain") if "View risk" not in prompt else ((5, 5, 5, 5), "verified_success")
+        entries = {n: {"score": s, "evidence_span": "bread"} for n, s in zip(CRITERIA, scores, strict=True)}
+        return json.dumps({"criteria": entries, "label": label, "failure_guard": "NONE"})
+
+    bank = open_bank(tmp_path, writer=Writer.induce, **GOVERNED)
+    seen = episodes(1)
+    update(bank, seen, script=torn)
+    found = read_bank_file(tmp_path)
+    assert found.digest == bank.digest()
+    (name,) = bank.records
+    (told,) = [e for e in found.events if e.kind == "verify"]
+    assert told.id == name and [view["view"] for view in told.data["views"]] == ["full", "evidence", "risk"]
+    assert told.data["views"][0]["scores"]["task_completion"] == [0.75, 0.0]
+    assert seen[0].extra["verdict"]["labels"] == ["uncertain", "uncertain", "verified_success"]
+    lines = history(found, name).rows[-1][-1].splitlines()
+    assert lines[1].startswith("evidence: uncertain; evidence_consistency 0.75 ± 0.00, execution_validity 0.00")
+    assert [v for f, v in show(found, name).rows if f.startswith("view of")] == lines
+    assert [e.data["views"] for e in found.events if e.kind == "reject"] == [told.data["views"]]
 
 
 def test_distilled_memories_get_the_verdict_and_failures_become_guards(tmp_path):

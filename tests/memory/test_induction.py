@@ -23,7 +23,7 @@ TRAJECTORY = trajectory(
 )
 EPISODE = visible(TRAJECTORY)
 NAMES = entity_words([TRAJECTORY])
-VERDICT = Verdict(Descriptor(0.8, 0.9, "verified_success", 2), 0.1, 1, guard="check the drawer first")
+VERDICT = Verdict(Descriptor(0.8, 0.9, "verified_success", 2), 0.1, guard="check the drawer first")
 GOOD = {
     "type": "procedural_hint",
     "title": "Look in closed places",

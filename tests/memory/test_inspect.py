@@ -36,6 +36,7 @@ def bank(tmp_path):
 
 def test_a_bank_is_found_in_a_run_a_bank_folder_and_a_checkpoint(bank, tmp_path):
     save_snapshot(bank, tmp_path / "checkpoint" / "bank")
+    (tmp_path / "checkpoint" / "manifest.json").write_text("{}")  # the checkpoint's own
     for path in (tmp_path / "run", tmp_path / "run" / "bank", tmp_path / "checkpoint"):
         assert read_bank_file(path).digest == bank.digest(), path
     with pytest.raises(MemoryStoreError, match="no bank at"):
@@ -136,10 +137,15 @@ def test_a_broken_export_names_its_line(tmp_path, line):
 def test_edits_by_hand_are_journalled(bank, tmp_path):
     archive(bank, ["m2"], "it misled the agent")
     pin(bank, ["m1"], "keep")
-    with pytest.raises(MemoryStoreError, match="no memory zz"):
+    pin(bank, ["n"], "its id begins so")
+    with pytest.raises(MemoryStoreError, match="No memory"):
         pin(bank, ["zz"], "")
     found = read_bank_file(bank.folder)
-    assert found.state.records["m1"].pinned and found.state.records["m2"].state == "archived"
+    assert (
+        found.state.records["m1"].pinned
+        and found.state.records["n3"].pinned
+        and found.state.records["m2"].state == "archived"
+    )
     assert found.events[-1].actor == "user" and "it misled" in found.state.records["m2"].reason
     shutil.copytree(bank.folder, tmp_path / "copy")
     assert read_bank_file(tmp_path / "copy").digest == found.digest

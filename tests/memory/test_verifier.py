@@ -183,6 +183,18 @@ def test_unreadable_answers_are_tried_once_more_then_uncertain():
     assert [len(batch) for batch in judge.asked] == [1, 1] and judge.asked[0][0].noise != judge.asked[1][0].noise
 
 
+def test_a_view_that_stays_unreadable_stands_as_uncertain():
+    unclear = answer((3, 3, 3, 5), "verified_fail")
+    one = SetJudge(lambda r: JudgeAnswer("?") if view_of(r) == "risk" else unclear)
+    (verdict,) = verdicts(one, [EPISODE])
+    assert (verdict.views, verdict.unread, verdict.malformed) == (2, 1, False)
+    assert verdict.descriptor.label == "verified_fail"
+    assert [view_of(r) for batch in one.asked for r in batch] == ["full", "evidence", "risk", "risk"]
+    (both,) = verdicts(SetJudge(lambda r: unclear if view_of(r) == "full" else JudgeAnswer("?")), [EPISODE])
+    assert both.unread == 2 and both.descriptor.label == "uncertain"
+    assert both.descriptor.confidence < verdict.descriptor.confidence
+
+
 @settings(deadline=None)
 @given(st.text())
 def test_reading_never_raises(text):

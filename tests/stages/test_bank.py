@@ -76,7 +76,7 @@ def test_edits_leave_their_reason_and_differences_show(run, tmp_path, capsys):
     said(capsys, "unpin", run, "m1")
     assert not read_bank_file(run).state.records["m1"].pinned
     assert main(["bank", "archive", str(run), "nobody"]) == 1
-    assert "no memory nobody" in capsys.readouterr().err
+    assert "No memory in" in capsys.readouterr().err
 
 
 def test_a_folder_without_a_bank_is_one_sentence(tmp_path, capsys):
