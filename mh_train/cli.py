@@ -48,6 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[:2] == ["data", "webshop"]:
         words = ["webshop", "build", *words[2:]]
     tool = words[0] if words and words[0] in TOOLS else ""
+    if not sys.stderr.isatty():  # a log keeps one line per step, not the bars of every model that is loaded or saved
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     arguments = argparse.Namespace(verbose=False) if tool else _parser().parse_intermixed_args(words)
     logging.basicConfig(
         level=logging.INFO if arguments.verbose else logging.WARNING, format="%(levelname)s %(name)s: %(message)s"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What only a GPU can run, in one command and under ten minutes: vLLM beside the trainer (sleep, CUDA IPC), apart from it
 # (server, NCCL), adapters, generation ahead of the learner, several trainer processes. Prints what passed.
-# Run: bash scripts/gpu_check.sh   (vLLM for CUDA installed: pip install 'mh_train[vllm]')
+# Run: bash scripts/gpu_check.sh   (vLLM for CUDA installed: pip install -e '.[vllm]' -c constraints/cuda.txt)
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$(mktemp -d)

@@ -11,12 +11,12 @@ ROOT = Path(__file__).resolve().parents[1]
 MAY_IMPORT = {
     "config": {"files"},
     "agent": {"engine.base", "config.schema"},
-    "engine": {"config.schema", "plugins"},
-    "memory": {"agent", "engine.base", "config.schema", "files"},
+    "engine": {"config.schema", "plugins", "extras"},
+    "memory": {"agent", "engine.base", "config.schema", "files", "extras"},
     "rollout": {"agent", "engine.base", "memory", "envs", "config.schema", "files"},
     "learn": {"agent", "config.schema", "files", "plugins"},
     "evaluate": {"agent", "rollout", "memory", "envs", "engine.base", "config.schema", "files"},
-    "run": {"config", "files"},
+    "run": {"config", "files", "extras"},
     "report": {"config", "run", "files"},
 }
 WITHOUT_TORCH = ("config", "agent", "run", "report")

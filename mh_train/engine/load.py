@@ -17,6 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
 
 from mh_train.config.schema import ModelConfig
 from mh_train.engine.codec import HFCodec, ModelError
+from mh_train.extras import install
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
 
@@ -48,7 +49,7 @@ def _quantised(config: ModelConfig, dtype: torch.dtype) -> dict[str, Any]:
     if not torch.cuda.is_available():
         raise ModelError("model.lora.quantize=nf4 needs a CUDA GPU; use lora=all without one.")
     if importlib.util.find_spec("bitsandbytes") is None:
-        raise ModelError("model.lora.quantize=nf4 needs bitsandbytes: pip install 'mh_train[qlora]'.")
+        raise ModelError(f"model.lora.quantize=nf4 needs bitsandbytes: {install('qlora')}.")
     nf4 = BitsAndBytesConfig(
         load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=dtype
     )

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from mh_train.config.schema import EmbedderConfig
+from mh_train.extras import install
 from mh_train.memory.index import words
 from mh_train.memory.records import MemoryStoreError, clean_text
 
@@ -136,7 +137,7 @@ def make_embedder(config: EmbedderConfig) -> Embedder:
         return _bge_m3(config) if config.name == "bge_m3" else _sentence_transformers(config)
     except ImportError as error:
         raise MemoryStoreError(
-            f"memory.embedder.name={config.name} needs a missing package ({error}); pip install mh_train[embed]."
+            f"memory.embedder.name={config.name} needs a missing package ({error}); {install('embed')}."
         ) from error
     except (OSError, ValueError) as error:
         raise MemoryStoreError(f"The embedder at {config.path or config.name} cannot be loaded: {error}") from error

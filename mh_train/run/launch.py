@@ -21,6 +21,7 @@ from typing import Any
 from mh_train.config import ConfigError, RunConfig, to_yaml
 from mh_train.config.compose import config_dir
 from mh_train.config.schema import LauncherConfig
+from mh_train.extras import install
 from mh_train.files import write_atomic
 from mh_train.run.folder import RunFolder
 
@@ -89,7 +90,7 @@ def submit(processes: Processes, config: RunConfig, folder: Path) -> Any:
     try:
         import submitit
     except ImportError as error:
-        raise ConfigError("launcher=slurm needs submitit: pip install 'mh_train[slurm]'.") from error
+        raise ConfigError(f"launcher=slurm needs submitit: {install('slurm')}.") from error
     if shutil.which("sbatch") is None:
         raise ConfigError("launcher=slurm needs SLURM's sbatch on this machine; use launcher=local.")
     executor = submitit.SlurmExecutor(folder=folder, max_num_timeout=launcher.requeues)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mh_train.config import RunConfig, to_yaml
+from mh_train.extras import install
 from mh_train.files import write_atomic, write_json
 from mh_train.run.folder import RunFolder
 
@@ -81,9 +82,7 @@ def make_trackers(folder: RunFolder, config: RunConfig, run_id: str) -> list[Tra
         if config.track.tensorboard:
             chosen.append(TensorboardTracker(folder))
     except ImportError as error:
-        raise RuntimeError(
-            f"A tracker is switched on but not installed ({error}): pip install 'mh_train[track]'."
-        ) from error
+        raise RuntimeError(f"A tracker is switched on but not installed ({error}): {install('track')}.") from error
     return chosen
 
 

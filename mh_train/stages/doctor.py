@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib
+import importlib.metadata
 import importlib.util
 import os
 import shutil
@@ -19,13 +21,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
+from packaging.requirements import Requirement
 
 from mh_train.config import RunConfig
-from mh_train.config.schema import MilvusConfig, TinyConfig
-from mh_train.memory.embed import Fingerprint
-from mh_train.memory.milvus import MilvusMirror
-from mh_train.memory.records import MemoryStoreError, Record
+from mh_train.config.schema import EngineConfig, MilvusConfig, ModelConfig, TinyConfig
+from mh_train.extras import CLONE, install
 from mh_train.run.folder import RunFolder, environment
 
 
@@ -37,12 +37,13 @@ class Finding(NamedTuple):
 
 
 OPTIONAL = {
-    "textworld": ("ALFWorld", "pip install 'mh_train[alfworld]'"),
-    "vllm": ("vLLM generation", "pip install 'mh_train[vllm]' -c constraints/cuda.txt"),
-    "FlagEmbedding": ("BGE-M3 embeddings", "pip install 'mh_train[embed]'"),
-    "sentence_transformers": ("sentence-transformers embeddings", "pip install 'mh_train[embed]'"),
-    "wandb": ("Weights & Biases", "pip install 'mh_train[track]'"),
+    "textworld": ("ALFWorld", "alfworld"),
+    "vllm": ("vLLM generation", "vllm"),
+    "FlagEmbedding": ("BGE-M3 embeddings", "embed"),
+    "sentence_transformers": ("sentence-transformers embeddings", "embed"),
+    "wandb": ("Weights & Biases", "track"),
 }
+"""Module -> (what it is for, the extra of pyproject.toml that brings it)."""
 NEEDED_DISK_GB = 5
 PORTS = {19530: "a Milvus server", 8000: "a vLLM server", 29500: "training over several processes"}
 
@@ -66,8 +67,10 @@ def main(words: Sequence[str]) -> int:
 
 
 def _devices() -> Iterator[Finding]:
+    seconds = _timed(lambda: importlib.import_module("torch"))
     import torch
 
+    yield Finding("ok", f"torch was imported in {seconds:.1f} s")
     if not torch.cuda.is_available():
         yield Finding("ok", f"torch runs on the CPU with {torch.get_num_threads()} threads; no CUDA device")
         if torch.version.cuda is None and shutil.which("nvidia-smi"):
@@ -80,11 +83,24 @@ def _devices() -> Iterator[Finding]:
 
 
 def _packages() -> Iterator[Finding]:
-    for module, (purpose, fix) in OPTIONAL.items():
+    for text in importlib.metadata.requires("mh_train") or ():
+        needed = Requirement(text)
+        if needed.marker is None and not _fits(needed):
+            yield Finding("MISSING", f"{needed} is needed and not what is installed: pip install '{needed}'")
+    for module, (purpose, extra) in OPTIONAL.items():
         if importlib.util.find_spec(module) is None:
-            yield Finding("optional", f"{purpose} is not installed: {fix}")
+            cpu_clone = extra == "vllm" and (CLONE / "scripts").is_dir() and not shutil.which("nvidia-smi")
+            fix = "bash scripts/setup.sh --vllm" if cpu_clone else install(extra)
+            yield Finding("optional", f"{purpose} cannot be used: {fix}")
     if not any(map(shutil.which, ("c++", "g++", "clang++"))):
         yield Finding("optional", "no C++ compiler, which ALFWorld's planner is built with: apt-get install g++")
+
+
+def _fits(needed: Requirement) -> bool:
+    try:
+        return needed.specifier.contains(importlib.metadata.version(needed.name), prereleases=True)
+    except importlib.metadata.PackageNotFoundError:
+        return False
 
 
 def _data(config: RunConfig | None) -> Iterator[Finding]:
@@ -115,6 +131,8 @@ def _disk() -> Iterator[Finding]:
 
 def _milvus(config: RunConfig | None) -> Iterator[Finding]:
     """Mirror one record and look for it: in Milvus Lite, and at the server of the run where it names one."""
+    from mh_train.memory.records import MemoryStoreError
+
     tried = {"Milvus Lite": MilvusConfig()}
     if config is not None and config.memory.milvus.enabled and config.memory.milvus.uri:
         tried["the run's Milvus server"] = config.memory.milvus
@@ -130,6 +148,12 @@ def _milvus(config: RunConfig | None) -> Iterator[Finding]:
 
 def _open_mirror(config: MilvusConfig, folder: Path) -> None:
     """Open a mirror; Lite, which nobody else uses, also takes a record."""
+    import numpy as np
+
+    from mh_train.memory.embed import Fingerprint
+    from mh_train.memory.milvus import MilvusMirror
+    from mh_train.memory.records import Record
+
     mirror = MilvusMirror(config, folder, Fingerprint("doctor", 4, ""), "doctor")
     try:
         if mirror.lite_path is not None:
@@ -149,13 +173,14 @@ def _ports() -> Iterator[Finding]:
 
 def _first_token() -> Iterator[Finding]:
     """Build the smallest policy and let it say one token: the imports, torch and the engine work together."""
+    loading = _timed(lambda: importlib.import_module("mh_train.engine.tiny"))
     with tempfile.TemporaryDirectory() as folder:
-        seconds = _timed(lambda: asyncio.run(_speak(Path(folder))))
-    yield Finding("ok", f"the first token of a new tiny policy came after {seconds:.1f} s")
+        speaking = _timed(lambda: asyncio.run(_speak(Path(folder))))
+    told = f"the first token of a new tiny policy came after {speaking:.1f} s"
+    yield Finding("ok", f"transformers was imported in {loading:.1f} s; {told}")
 
 
 async def _speak(folder: Path) -> None:
-    from mh_train.config.schema import EngineConfig, ModelConfig
     from mh_train.engine.base import Request, Sampling
     from mh_train.engine.factory import make_engine
     from mh_train.engine.load import load_model

@@ -39,6 +39,7 @@ from mh_train.stages.others import external_speaker
 from mh_train.stages.report import REPORT_FILE, write_report
 from mh_train.stages.selection import bank_of
 
+COLD_START = "cold_start"
 COLD_START_MODES = ("memory", "empty")
 """What the cold start is evaluated in: the starting points that training is measured against."""
 BANKS = {"memory": "with the bank", "empty": "bank empty"}
@@ -53,7 +54,7 @@ def main(config: RunConfig) -> None:
     modes = [mode for mode in COLD_START_MODES if mode in config.evaluate.modes]
     if modes and (folder.sft_model / "config.json").is_file():
         start_config = replace(config, evaluate=replace(config.evaluate, modes=modes))
-        start = folder.evaluation / "cold_start"
+        start = folder.evaluation / COLD_START
         asyncio.run(evaluate_policy(start_config, folder.sft_model, bank, start))
         compare_with_start(config, folder.evaluation, start, modes)
     write_report([folder.path], folder.path / REPORT_FILE)
@@ -69,7 +70,7 @@ async def evaluate_policy(config: RunConfig, model: str | Path, bank: Path | Non
     view = None if bank is None else load_view(bank, embedder)
     cells = len(panels) * len(config.evaluate.modes) * len(config.evaluate.seeds)
     async with parts.pool(config) as pool, policy.engine:
-        with bar(f"eval {folder.name}", cells) as progress:
+        with bar("eval cold start" if folder.name == COLD_START else "eval", cells) as progress:
 
             def report(cell: Cell, summary: Mapping[str, Any]) -> None:
                 progress.advance({cell.panel.name: cell.mode.name, "success": summary["success"]["mean"]})

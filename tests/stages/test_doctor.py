@@ -17,6 +17,7 @@ def test_everything_is_tried_and_what_is_missing_has_its_fix(tmp_path, capsys, m
         "package   torch",
         "torch runs on",
         "this folder can be written",
+        "transformers was imported in",
         "Milvus Lite answers after",
         "port 19530 (a Milvus server) is",
         "the first token of a new tiny policy came after",

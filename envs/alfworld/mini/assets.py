@@ -23,7 +23,7 @@ def shipped(relative: str) -> Path:
     """A file inside the installed `alfworld` package."""
     spec = importlib.util.find_spec("alfworld")
     if spec is None or not spec.submodule_search_locations:
-        raise EnvDataError("The package alfworld is not installed; run: pip install 'mh_train[alfworld]'")
+        raise EnvDataError("The package alfworld is not installed; run: pip install alfworld==0.4.2")
     return Path(spec.submodule_search_locations[0]) / relative
 
 
