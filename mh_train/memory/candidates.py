@@ -121,7 +121,7 @@ async def propose(
                 if told
                 else []
             )
-    return kept, judged, rejected, counts | _counts(found, kept, rejected, verified)
+    return kept, judged, rejected, counts | _counts([(chosen[i].id, one) for i, one in found], kept, rejected, verified)
 
 
 async def _worded(
@@ -152,9 +152,14 @@ def _views(verdict: Verdict | None) -> dict[str, Any]:
     return {"views": [reading.to_json() for reading in verdict.readings], **unread}
 
 
+def _uncertain(verdict: Verdict | None) -> bool:
+    return verdict is not None and verdict.descriptor.label == "uncertain"
+
+
 def _counts(
-    found: Sequence[tuple[int, Candidate]], kept: Sequence[Record], rejected: Sequence[Event], verified: Verified
+    found: Sequence[tuple[str, Candidate]], kept: Sequence[Record], rejected: Sequence[Event], verified: Verified
 ) -> dict[str, float]:
+    """Counts of candidates (`found`: with their trajectories) and, with a verifier, of verdicts."""
     states = [record.state for record in kept]
     counts = {
         "memory/candidates": float(len(found)),
@@ -167,6 +172,7 @@ def _counts(
         labels = [v.descriptor.label for v in verdicts]
         counts |= {
             "memory/verified": float(len(verdicts)),
+            "memory/uncertain": float(sum(_uncertain(verified.verdicts.get(name)) for name, _ in found)),
             "memory/verifier_malformed": float(sum(v.malformed for v in verdicts)),
             "memory/verifier_unread_views": float(sum(v.unread for v in verdicts)),
             "memory/verified_again": sum(v.views > 1 for v in verdicts) / len(verdicts),

@@ -19,6 +19,7 @@ RATES = {
     "memory/merged_rate": "memory/merged",
     "memory/conflicts_rate": "memory/conflicts",
     "memory/duplicates_rate": "memory/duplicates",
+    "memory/uncertain_rate": "memory/uncertain",
 }
 
 ARCHIVED = ("conflict_archived", "archived_stale", "archived_weak", "archived_for_budget", "summarised", "pruned")

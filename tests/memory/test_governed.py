@@ -174,5 +174,6 @@ def test_an_unreadable_verifier_leaves_memories_provisional(tmp_path):
 
     bank = open_bank(tmp_path, **GOVERNED)
     metrics = update(bank, [replace(t, steps=t.steps * (i + 1)) for i, t in enumerate(episodes())], script=mumbling)
-    assert metrics["memory/verifier_malformed"] == 4 and metrics["memory/label_uncertain"] == 1
+    assert metrics["memory/verifier_malformed"] == metrics["memory/verifier_unread_views"] == 4
+    assert metrics["memory/label_uncertain"] == metrics["memory/uncertain_rate"] == 1
     assert {r.state for r in bank.records.values()} == {"provisional"} and len(bank.view()) == 0
