@@ -1,6 +1,7 @@
 """Opens a report in headless Chromium and goes through all of it, as a person would who tries everything.
 
-Run on any report: `python tests/browser.py runs/quickstart/report.html build/screenshots`.
+Run on any report: `python tests/browser.py runs/quickstart/report.html build/screenshots`. Without words it only starts
+the browser.
 """
 
 from __future__ import annotations
@@ -12,25 +13,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Error, Page, sync_playwright
 
 HELPERS = Path(__file__).with_name("browser.js").read_text(encoding="utf-8")
 PROGRAMS = ("chromium-headless-shell", "chromium", "google-chrome")
-MISSING = "no Chromium here: apt-get install chromium-headless-shell"
+MISSING = "NO BROWSER TEST RAN, for no Chromium starts here: bash scripts/browser.sh, or apt-get install chromium"
 TABS = ("overview", "training", "episodes", "bank", "compare")
 WINDOWS = ((360, "light"), (800, "dark"), (1280, "light"), (1280, "dark"))
 
 
-def program() -> str | None:
-    """The installed browser, None without one."""
-    return next((found for name in PROGRAMS if (found := shutil.which(name))), None)
+class NoBrowser(RuntimeError):
+    """No browser starts."""
 
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """A headless Chromium."""
+    """A headless Chromium: the system's, else Playwright's own. Raises `NoBrowser`."""
+    program = next((found for name in PROGRAMS if (found := shutil.which(name))), None)
     with sync_playwright() as tool:
-        browser = tool.chromium.launch(executable_path=program(), args=["--no-sandbox", "--disable-gpu"])
+        try:
+            browser = tool.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        except Error as error:
+            raise NoBrowser(MISSING) from error
         yield browser
         browser.close()
 
@@ -112,6 +116,8 @@ def walk(browser: Browser, report: Path, pictures: Path) -> Visit:
 
 if __name__ == "__main__":
     with chromium() as browser:
+        if not sys.argv[1:]:
+            sys.exit(0)
         result = walk(browser, Path(sys.argv[1]), Path(sys.argv[2]))
     print(f"{result.worked} controls worked, {len(result.followed)} links followed, {len(result.faults)} faults")
     print("\n".join(sorted(set(result.faults))))

@@ -9,7 +9,8 @@ import pytest
 def chromium() -> Iterator[object]:
     """Headless Chromium; the tests that need it say so and are skipped where it is not installed."""
     browser = pytest.importorskip("browser", reason="playwright is not installed: pip install -e '.[dev]'")
-    if browser.program() is None:
-        pytest.skip(browser.MISSING)
-    with browser.chromium() as opened:
-        yield opened
+    try:
+        with browser.chromium() as opened:
+            yield opened
+    except browser.NoBrowser as error:
+        pytest.skip(str(error))
