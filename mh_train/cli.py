@@ -8,6 +8,7 @@ Run: `mh-train --help`, `mh-train grpo experiment=quickstart --dry-run`, `mh-tra
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import logging
 import os
@@ -42,6 +43,15 @@ TOOLS = {
 }
 
 
+DISK = {
+    errno.ENOSPC: "Free some space; the same command continues.",
+    errno.EDQUOT: "Free some of your quota; the same command continues.",
+    errno.EROFS: "Set root= (or --out) to a place that can be written.",
+    errno.EACCES: "Set root= (or --out) to a place that can be written.",
+}
+"""What to do when a file cannot be written."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of `mh-train`; the exit code (0 fine, 2 wrong input, 1 failed, 130 interrupted)."""
     words = list(sys.argv[1:] if argv is None else argv)
@@ -59,10 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return int(importlib.import_module(f"mh_train.stages.{tool}").main(words[1:]))
         return _run_stage(arguments)
     except KeyboardInterrupt:
-        print(
-            "Interrupted. Finished updates are on disk; the same command continues from the last checkpoint.",
-            file=sys.stderr,
-        )
+        kept = "" if tool else " Finished updates are on disk; the same command continues from the last checkpoint."
+        print(f"Interrupted.{kept}", file=sys.stderr)
         return 130
     except Exception as error:  # noqa: BLE001 - the one place where an error becomes a sentence
         return _explain(error, arguments.verbose)
@@ -95,7 +103,10 @@ def _run_stage(arguments: argparse.Namespace) -> int:
 def _start(stage: str, config: RunConfig, here: bool = False) -> int:
     """Run a stage in this process (`here`, or when the launcher says so), or launch its processes."""
     if here or config.launcher.name == "here":
-        importlib.import_module(f"mh_train.stages.{stage}").main(config)
+        from mh_train.run.reuse import alone
+
+        with alone(config):
+            importlib.import_module(f"mh_train.stages.{stage}").main(config)
         if config.track.hub and stage in ("grpo", "run") and os.environ.get("RANK", "0") == "0":
             importlib.import_module("mh_train.stages.hub").push(
                 Path(config.root) / config.name / "model", config.track.hub
@@ -124,8 +135,12 @@ def _explain(error: Exception, verbose: bool) -> int:
 
     if verbose:
         logging.getLogger(__name__).exception("The stage failed.")
-    name = "" if isinstance(error, (ConfigError, RuntimeError, FileNotFoundError)) else f"{type(error).__name__}: "
-    print(f"mh-train: {name}{error}", file=sys.stderr)
+    told = str(error)
+    if isinstance(error, OSError) and error.errno in DISK:
+        told = f"{error.strerror}{f': {error.filename}' if error.filename else ''}. {DISK[error.errno]}"
+    elif not isinstance(error, (ConfigError, RuntimeError, FileNotFoundError)):
+        told = f"{type(error).__name__}: {error}"
+    print(f"mh-train: {told}", file=sys.stderr)
     if not verbose and not isinstance(error, ConfigError):
         print("(-v shows where it happened)", file=sys.stderr)
     return 2 if isinstance(error, ConfigError) else 1

@@ -13,9 +13,13 @@ import platform
 import sys
 from pathlib import Path
 
+import yaml
+
 from mh_train import __version__
 from mh_train.config import ConfigError, RunConfig, load, to_yaml
 from mh_train.files import write_atomic, write_json
+from mh_train.run.progress import say
+from mh_train.run.reuse import differences
 
 PACKAGES = (
     "torch transformers accelerate peft trl numpy pymilvus milvus-lite textworld alfworld vllm hydra-core wordllama "
@@ -41,16 +45,25 @@ class RunFolder:
 
     @classmethod
     def open(cls, config: RunConfig) -> RunFolder:
-        """Make or reopen `<root>/<name>`. The last config given is the one on record; versions are recorded with it."""
+        """Make or reopen `<root>/<name>`. The last config given is the one on record; versions are recorded with it.
+
+        Says which settings are others than before: stages that are finished are not done again for them."""
         folder = cls(Path(config.root) / config.name)
         try:
             folder.path.mkdir(parents=True, exist_ok=True)
+            changed = differences(folder.config_file, yaml.safe_load(to_yaml(config)))
             write_atomic(folder.config_file, to_yaml(config))
         except OSError as error:
             raise ConfigError(
                 f"The run folder {folder.path} cannot be written ({error}); set root= to another place."
             ) from error
         write_json(folder.path / "env.json", environment())
+        if changed:
+            told = "; ".join([*changed[:8], *(["..."] if changed[8:] else [])])
+            say(
+                f"config   {folder.path} had other settings: {told}. What is finished there stays as it was made; "
+                "name=NAME begins a run of its own."
+            )
         return folder
 
     @classmethod

@@ -24,6 +24,7 @@ from mh_train.config.schema import LauncherConfig
 from mh_train.extras import install
 from mh_train.files import write_atomic
 from mh_train.run.folder import RunFolder
+from mh_train.run.reuse import alone
 
 FIRST_PORT, PORTS = 20000, 12000
 
@@ -32,9 +33,10 @@ def launch(stage: str, config: RunConfig) -> int:
     """Start the run as `config.launcher` says; the exit code of a local run, 0 once a job is queued.
 
     Raises `ConfigError` when the run folder cannot be written or SLURM is not there."""
-    folder = RunFolder.open(config)
-    resolved = folder.path / "launch.yaml"
-    write_atomic(resolved, to_yaml(config))
+    with alone(config):  # the processes that are started hold the folder themselves
+        folder = RunFolder.open(config)
+        resolved = folder.path / "launch.yaml"
+        write_atomic(resolved, to_yaml(config))
     processes = Processes(stage, str(resolved.resolve()), config.launcher, _port(folder.path, config.launcher))
     if config.launcher.name == "local":
         return subprocess.run(processes.command(0, "127.0.0.1"), check=False).returncode
