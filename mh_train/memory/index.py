@@ -15,10 +15,13 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 
 K1, B = 1.2, 0.75
+MOST_ENTRIES = 1 << 20
+"""Postings that are summed at a time (24 MB)."""
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -47,17 +50,28 @@ class Postings:
             weights.append(weight)
         order = np.argsort(np.array(terms), kind="stable")
         self.rows, self.weights = np.array(rows)[order], np.array(weights)[order]
-        ends = np.cumsum(np.bincount(np.array(terms, dtype=np.intp), minlength=len(numbers))).tolist()
-        self.spans = {term: slice(ends[i - 1] if i else 0, ends[i]) for term, i in numbers.items()}
+        self.numbers = numbers
+        self.lengths = np.bincount(np.array(terms, dtype=np.intp), minlength=len(numbers))
+        self.starts = np.cumsum(self.lengths) - self.lengths
 
-    def total(self, terms: Iterable[str]) -> np.ndarray:
-        """(n,) float64: the summed weights of the given distinct terms in each row."""
-        spans = [self.spans[term] for term in terms if term in self.spans]
-        if not spans:
-            return np.zeros(self.size)
-        rows = np.concatenate([self.rows[span] for span in spans])
-        weights = np.concatenate([self.weights[span] for span in spans])
-        return np.bincount(rows, weights, self.size)
+    def totals(self, asked: Sequence[Iterable[str]]) -> np.ndarray:
+        """(q, n) float64: for each query, the summed weights of its distinct terms in each row.
+
+        Entries of many queries are gathered in one go, at most `MOST_ENTRIES` unless one query has more."""
+        out = np.zeros((len(asked), self.size))
+        found = [[self.numbers[term] for term in terms if term in self.numbers] for terms in asked]
+        largest = max((int(self.lengths[terms].sum()) for terms in found), default=0)
+        step = max(1, MOST_ENTRIES // max(1, largest))
+        for first in range(0, len(found), step):
+            part = found[first : first + step]
+            terms = np.fromiter(chain.from_iterable(part), np.intp)
+            lengths = self.lengths[terms]
+            entries = np.arange(lengths.sum()) + np.repeat(self.starts[terms] - (np.cumsum(lengths) - lengths), lengths)
+            queries = np.repeat(np.arange(len(part)), [len(one) for one in part])
+            cells = self.rows[entries] + np.repeat(self.size * queries, lengths)
+            sums = np.bincount(cells, self.weights[entries], self.size * len(part))
+            out[first : first + step] = sums.reshape(len(part), self.size)
+        return out
 
 
 class Bm25:
@@ -86,13 +100,9 @@ class Bm25:
         1 means that a document of average length holds every query word once; repetition adds to it (at most k1 + 1
         in all), words that no record holds count as missed.
         """
-        out = np.zeros((len(texts), self.postings.size), dtype=np.float32)
-        for row, text in zip(out, texts, strict=True):
-            terms = dict.fromkeys(words(text))
-            mass = sum(self.idf.get(term, self.unseen_idf) for term in terms)
-            if mass:
-                row[:] = self.postings.total(terms) / mass
-        return out
+        asked = [dict.fromkeys(words(text)) for text in texts]
+        mass = np.array([sum(self.idf.get(term, self.unseen_idf) for term in terms) or 1.0 for terms in asked])
+        return (self.postings.totals(asked) / mass[:, None]).astype(np.float32)
 
 
 def cosines(vectors: np.ndarray, matrix: np.ndarray) -> np.ndarray:
@@ -122,15 +132,17 @@ def pools(scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """The `top_rows` of every row of (q, n) scores in ascending order, (q, min(k, n)), and which of them are real (the
     rest is padding where fewer are finite)."""
     q, n = scores.shape
+    rows = np.zeros((q, min(k, n)), dtype=np.intp)
+    valid = np.zeros(rows.shape, dtype=bool)
+    clear = np.zeros(q, dtype=bool)  # exactly k scores reach the k-th
     if n > k:
         least = np.partition(scores, n - k, axis=1)[:, n - k, None]
         mask = scores >= least
-        if np.isfinite(least).all() and (mask.sum(axis=1) == k).all():
-            return np.nonzero(mask)[1].reshape(q, k), np.ones((q, k), dtype=bool)
-    rows = np.zeros((q, min(k, n)), dtype=np.intp)
-    valid = np.zeros(rows.shape, dtype=bool)
-    for i, line in enumerate(scores):
-        found = np.sort(top_rows(line, k))
+        clear = np.isfinite(least[:, 0]) & (mask.sum(axis=1) == k)
+        rows[clear] = np.nonzero(mask[clear])[1].reshape(-1, k)
+        valid[clear] = True
+    for i in np.flatnonzero(~clear):
+        found = np.sort(top_rows(scores[i], k))
         rows[i, : len(found)] = found
         valid[i, : len(found)] = True
     return rows, valid

@@ -112,9 +112,12 @@ class BankReader:
             for query, hits in enumerate(found):
                 order = scored.order(query)
                 kept = order[distinct(view.matrix, scored.rows[query, order], config.dedup.read, budgets[role])]
-                for i in kept.tolist():
-                    record = view.records[scored.rows[query, i]]
-                    hits.append(hit_of(record, role, float(scored.scores[query, i]), scored.terms(query, i)))
+                rows = scored.rows[query, kept].tolist()
+                scores = scored.scores[query, kept].tolist()
+                terms = scored.shares[query, kept].tolist()
+                for row, score, shares in zip(rows, scores, terms, strict=True):
+                    shown = dict(zip(scored.names, shares, strict=True))
+                    hits.append(hit_of(view.records[row], role, score, shown))
         return found
 
     def score(self, relevance: Relevance, queries: Sequence[MemoryQuery]) -> dict[HitRole, Scored]:
@@ -140,8 +143,14 @@ class BankReader:
 def distinct(matrix: np.ndarray, rows: np.ndarray, threshold: float | None, most: int) -> np.ndarray:
     """Positions of the first `most` of the rows (best first), skipping those whose cosine to a better kept row is above
     the threshold (none without one)."""
+    first = np.arange(min(len(rows), most))
     if threshold is None:
-        return np.arange(min(len(rows), most))
+        return first
+    best = matrix[rows[first]]
+    alike = best @ best.T
+    alike.ravel()[:: len(first) + 1] = -1.0
+    if not (alike > threshold).any():  # the common case, without looking at one after the other
+        return first
     kept: list[int] = []
     for i, row in enumerate(rows):
         if len(kept) == most:

@@ -113,10 +113,10 @@ def normalise(values: np.ndarray, valid: np.ndarray) -> np.ndarray:
     entries."""
     if not values.shape[-1]:
         return np.zeros(values.shape)
-    low = np.where(valid, values, np.inf).min(axis=-1, keepdims=True)
-    high = np.where(valid, values, -np.inf).max(axis=-1, keepdims=True)
-    spread = valid & (high > low)
-    return np.where(spread, values - low, 0.0) / np.where(high > low, high - low, 1.0)
+    low = values.min(axis=-1, keepdims=True, where=valid, initial=np.inf)
+    high = values.max(axis=-1, keepdims=True, where=valid, initial=-np.inf)
+    spread = high > low
+    return np.where(valid & spread, values - low, 0.0) / np.where(spread, high - low, 1.0)
 
 
 def _scored(
@@ -127,7 +127,7 @@ def _scored(
     losses: Sequence[float],
     names: tuple[str, ...],
 ) -> Scored:
-    normalised = normalise(np.stack([np.where(valid, values, 0.0) for values in raw]), valid)
-    weights = np.array([*gains, *(-loss for loss in losses)])
-    shares = np.moveaxis(weights[:, None, None] * normalised, 0, -1)
+    values = np.array(raw)
+    values[:, ~valid] = 0.0
+    shares = normalise(values, valid).transpose(1, 2, 0) * np.array([*gains, *(-loss for loss in losses)])
     return Scored(rows, valid, np.round(shares.sum(axis=-1), 6), shares, names)

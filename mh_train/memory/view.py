@@ -124,11 +124,12 @@ class BankView:
     def applicability(self, queries: Sequence[MemoryQuery]) -> np.ndarray:
         """p (q, n): half for the same task type, half for the share of the record's condition words that the task, the
         observation or the query names (all of them when it has none)."""
-        out = np.empty((len(queries), len(self)))
+        said = [dict.fromkeys(words(f"{query.goal} {query.observation} {query.text}")) for query in queries]
+        out = self.conditions.totals(said)
+        out += self.unconditional
         for row, query in zip(out, queries, strict=True):
-            said = set(words(f"{query.goal} {query.observation} {query.text}"))
-            met = self.conditions.total(said) + self.unconditional
-            row[:] = (met + self.of_type.get(query.task_type, 0.0)) / 2
+            row += self.of_type.get(query.task_type, 0.0)
+        out /= 2
         return out
 
 

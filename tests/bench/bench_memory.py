@@ -81,7 +81,7 @@ def ours(view: BankView, embedder: HashingEmbedder, batch: int, search: MilvusSe
         MemoryQuery(sentence(rng, 12), "toy", "x", "t", sentence(rng, 10), sentence(rng, 60)) for _ in range(batch)
     ]
     vectors = embedder.encode([query.text for query in queries])
-    repeats = 5 if search is not None or len(view) > 4096 else 60
+    repeats = 5 if search is not None or len(view) > 4096 else 200
     return milliseconds(lambda: reader.rank(vectors, queries), repeats) / batch
 
 

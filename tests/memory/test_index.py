@@ -4,11 +4,13 @@ import math
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from mh_train.memory.index import Bm25, pools, top_rows, words
+from mh_train.memory import index
+from mh_train.memory.index import Bm25, Postings, pools, top_rows, words
 
 DOCUMENTS = [
     "the bread is in the drawer",
@@ -38,6 +40,15 @@ def test_bm25_is_the_formula_over_the_whole_bank():
     scores = Bm25(DOCUMENTS).scores(queries)
     expected = [[plain_bm25(q, d, DOCUMENTS) for d in DOCUMENTS] for q in queries]
     np.testing.assert_allclose(scores, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("most", [1, 3, 1000])
+def test_postings_sum_the_weights_of_many_queries_in_parts(most, monkeypatch):
+    monkeypatch.setattr(index, "MOST_ENTRIES", most)
+    postings = Postings([("a", 0, 1.0), ("b", 1, 2.0), ("a", 2, 4.0), ("c", 2, 8.0)], 3)
+    asked = [("a",), ("b", "c"), (), ("nothing", "a", "b")]
+    assert postings.totals(asked).tolist() == [[1, 0, 4], [0, 2, 8], [0, 0, 0], [1, 2, 4]]
+    assert postings.totals([]).shape == (0, 3)
 
 
 def test_bm25_of_an_empty_bank():
