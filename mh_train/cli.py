@@ -44,12 +44,13 @@ TOOLS = {
 
 
 DISK = {
+    errno.ENOENT: "Correct the path.",
     errno.ENOSPC: "Free some space; the same command continues.",
     errno.EDQUOT: "Free some of your quota; the same command continues.",
     errno.EROFS: "Set root= (or --out) to a place that can be written.",
     errno.EACCES: "Set root= (or --out) to a place that can be written.",
 }
-"""What to do when a file cannot be written."""
+"""What to do when a file cannot be read or written."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,6 +73,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         kept = "" if tool else " Finished updates are on disk; the same command continues from the last checkpoint."
         print(f"Interrupted.{kept}", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except Exception as error:  # noqa: BLE001 - the one place where an error becomes a sentence
         return _explain(error, arguments.verbose)
 
@@ -138,7 +142,7 @@ def _explain(error: Exception, verbose: bool) -> int:
     told = str(error)
     if isinstance(error, OSError) and error.errno in DISK:
         told = f"{error.strerror}{f': {error.filename}' if error.filename else ''}. {DISK[error.errno]}"
-    elif not isinstance(error, (ConfigError, RuntimeError, FileNotFoundError)):
+    elif not isinstance(error, (ConfigError, RuntimeError)) and not told.endswith("."):  # not a sentence of ours
         told = f"{type(error).__name__}: {error}"
     print(f"mh-train: {told}", file=sys.stderr)
     if not verbose and not isinstance(error, ConfigError):

@@ -8,9 +8,11 @@ Run: `mh-train grpo experiment=quickstart --dry-run`.
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import cast
 
@@ -23,6 +25,7 @@ from hydra.errors import ConfigCompositionException, HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from mh_train.config import schema
 from mh_train.config.schema import RunConfig
 from mh_train.config.validate import validate
 
@@ -99,6 +102,24 @@ def _checked(config: RunConfig) -> RunConfig:
     return config
 
 
+def _hint(text: str, key: str) -> str:
+    """What was probably meant, for the slips that are made every day; empty for other messages."""
+    if found := re.search(r"Could not find '(\w+)/(\w+)'", text):
+        group, name = found.groups()
+        return f"{group}={name} is unknown{_meant(name, sorted(p.stem for p in (config_dir() / group).glob('*.yaml')))}"
+    if found := re.search(r"[Ee]rror parsing override '([^'=]*)'", text):
+        return f"'{found[1]}' is no setting: write key=value."
+    if found := re.search(r"Key '(\w+)' (?:not in '(\w+)'|is not in struct)", text):
+        known = [field.name for field in fields(getattr(schema, found[2] or "RunConfig", RunConfig))]
+        return f"there is no such setting{_meant(found[1], known)}" if key and ".options." not in key else ""
+    return ""
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}."
+
+
 def _sentence(error: BaseException) -> str:
     """Hydra's and OmegaConf's many-line messages as one sentence that starts with the key."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -107,6 +128,7 @@ def _sentence(error: BaseException) -> str:
     if not keys and cause is not None and "full_key:" in str(cause):
         return _sentence(cause)
     text = re.sub(r"\s+", " ", lines[0] if lines else type(error).__name__)
+    text = _hint(text, keys[0] if keys else "") or text
     if keys and ".options." in keys[0]:
         text += f"; options are open, but new ones need a plus: '+{keys[0].rpartition('.')[0]}={{name: value}}'"
     return f"{keys[0]}: {text}" if keys else text

@@ -7,7 +7,7 @@ their rows hold: actions, queries, reconstructions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -37,10 +37,10 @@ def cell_rows(cell: Cell) -> list[Row]:
                 "split": cell.panel,
                 "task": str(row.get("task", "")),
                 "type": str(row.get("type", "")),
-                "won": int(row.get("success", 0) >= 1),
+                "won": int((number(row.get("success")) or 0) >= 1),
                 "reward": number(row.get("reward")),
                 "advantage": None,
-                "truncated": int(row.get("truncated", 0)),
+                "truncated": int(number(row.get("truncated")) or 0),
                 "tokens": number(row.get("completion_tokens", 0)),
                 "asked": [[a.get("step", 0), a.get("outcome", ""), a.get("records", [])] for a in row.get("asked", [])],
             }
@@ -63,8 +63,10 @@ def cell_page(cell: Cell, vocabulary: Mapping[int, str], tasks: int) -> dict[str
     """The stories of a cell's episodes: whole ones of the first `tasks` whose trajectory is on disk, short ones of the
     others."""
     strings: dict[str, int] = {}
-    found = islice(read_episodes(cell.trajectories), tasks) if cell.trajectories.is_file() else ()
-    whole = {str(episode.get("task_id", "")): story(episode, strings) for episode in found}
+    found: Iterable[tuple[str, dict[str, Any]]] = ()
+    if cell.trajectories.is_file():
+        found = read_episodes(cell.trajectories, lambda episode: (str(episode["task_id"]), story(episode, strings)))
+    whole = dict(islice(found, tasks))
     episodes = {
         cell_id(cell, place): whole.get(str(row.get("task", ""))) or _short(row) for place, row in enumerate(cell.rows)
     }

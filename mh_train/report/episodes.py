@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tokenizers import Tokenizer
 
@@ -28,11 +28,13 @@ COLUMNS = (
 MOST_TOKENS = 2000
 """Tokens of one turn whose log-probs are shown."""
 Row = dict[str, Any]
+T = TypeVar("T")
 
 
 def trajectory_files(run: Path) -> dict[int, Path]:
     """Update -> its file of trajectories, in order."""
-    return {int(path.stem.split("-")[1]): path for path in sorted((run / "trajectories").glob("update-*.jsonl"))}
+    found = sorted((run / "trajectories").glob("update-*.jsonl"))
+    return {int(number): path for path in found if (number := path.stem.removeprefix("update-")).isdigit()}
 
 
 def index_rows(update: int, path: Path) -> tuple[Row, ...]:
@@ -43,18 +45,20 @@ def index_rows(update: int, path: Path) -> tuple[Row, ...]:
 @lru_cache(maxsize=4096)
 def _index_rows(update: int, path: Path, stamp: int) -> tuple[Row, ...]:
     """Cached by time of writing: a report that is made again and again reads only what is new."""
-    return tuple(_row(update, episode) for episode in read_episodes(path))
+    return tuple(read_episodes(path, lambda episode: _row(update, episode)))
 
 
-def read_episodes(path: Path) -> Iterator[dict[str, Any]]:
-    """The episodes of a file as plain JSON; lines that are none are logged and left out."""
-    with open(path, encoding="utf-8") as file:
+def read_episodes(path: Path, shown: Callable[[dict[str, Any]], T]) -> Iterator[T]:
+    """What is shown of each episode of a file; lines that are no episode are logged and left out."""
+    with open(path, encoding="utf-8", errors="replace") as file:
         for place, line in enumerate(file, 1):
             try:
                 episode = json.loads(line)
-                yield {"id": str(episode["id"]), **episode}
-            except (ValueError, KeyError, TypeError) as error:
+                found = shown({**episode, "id": str(episode["id"])})
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
                 log.warning("%s line %d is not an episode (%s); it is left out.", path, place, error)
+            else:
+                yield found
 
 
 def packed_page(path: Path, tokenizer: Path | None, share: float = 1.0) -> str:
@@ -79,11 +83,15 @@ def page(path: Path, vocabulary: Mapping[int, str], share: float = 1.0) -> dict[
 
     `share` < 1 keeps only that share of the groups, the first ones."""
     strings: dict[str, int] = {}
-    found = list(read_episodes(path))
-    groups = list(dict.fromkeys(episode.get("group") for episode in found))
+    groups = list(dict.fromkeys(read_episodes(path, _group)))
     kept = set(groups[: max(1, round(len(groups) * share))])
-    episodes = {episode["id"]: story(episode, strings) for episode in found if episode.get("group") in kept}
+    found = read_episodes(path, lambda e: (e["id"], story(e, strings)) if _group(e) in kept else None)
+    episodes = dict(pair for pair in found if pair is not None)
     return {"episodes": episodes, "strings": list(strings), "vocabulary": spoken(episodes.values(), vocabulary)}
+
+
+def _group(episode: Mapping[str, Any]) -> str:
+    return str(episode.get("group"))
 
 
 def spoken(stories: Iterable[Mapping[str, Any]], vocabulary: Mapping[int, str]) -> dict[int, str]:

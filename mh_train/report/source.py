@@ -63,7 +63,7 @@ def read_run(path: Path) -> Run:
         raise ReportError(f"{path} is not a run folder: its config.yaml holds no settings.")
     evaluations, cells = {}, []
     for policy, folder in (("trained", path / "eval"), ("cold_start", path / "eval" / "cold_start")):
-        if result := _json(folder / "eval.json"):
+        if result := _evaluation(folder / "eval.json"):
             evaluations[policy] = without_secrets(result)
             cells += _cells(policy, folder, result)
     return Run(
@@ -91,6 +91,20 @@ def metric_series(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"updates": [row.get("update", place + 1) for place, row in enumerate(rows)], "series": series}
 
 
+def _evaluation(path: Path) -> dict[str, Any]:
+    """`eval.json`, empty when it is absent or not what an evaluation writes."""
+    result = _json(path)
+    tables = ("panels", "modes", "results")
+    if result and not (
+        all(isinstance(result.get(name), dict) for name in tables)
+        and all(isinstance(about, dict) for name in tables for about in result[name].values())
+        and all(isinstance(seed, int) for seed in result.get("seeds") or [""])
+    ):
+        log.warning("%s is not what an evaluation writes; the report does without it.", path)
+        return {}
+    return result
+
+
 def _cells(policy: str, folder: Path, result: Mapping[str, Any]) -> list[Cell]:
     found = []
     for panel, about in result.get("panels", {}).items():
@@ -112,12 +126,24 @@ def _json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         log.warning("%s cannot be read (%s); the report does without it.", path, error)
         return {}
-    return value if isinstance(value, dict) else {}
+    if not isinstance(value, dict):
+        log.warning("%s holds no object; the report does without it.", path)
+        return {}
+    return value
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
     try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError) as error:
         log.warning("%s cannot be read (%s); the report does without it.", path, error)
         return []
+    return rows if all(map(_is_row, rows)) else []
+
+
+def _is_row(row: Any) -> bool:
+    """Whether it could be an episode's row, or the head of its file."""
+    if not isinstance(row, dict):
+        return False
+    actions, asked = row.get("actions", []), row.get("asked", [])
+    return isinstance(actions, list) and isinstance(asked, list) and all(isinstance(one, dict) for one in asked)

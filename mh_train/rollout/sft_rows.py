@@ -50,7 +50,9 @@ def read_rows(path: Path, codec: Codec) -> list[SftRow]:
     texts or messages.
     """
     rows: list[SftRow] = []
-    with open(path, encoding="utf-8") as file:
+    if not path.is_file():
+        raise RolloutError(f"There is no file {path}; correct sft.data, or leave it empty for the expert's rows.")
+    with open(path, encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, 1):
             try:
                 rows += _from_json(json.loads(line), codec)

@@ -61,15 +61,19 @@ class Metrics:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """All complete lines of a metrics file; a last line cut off by a crash is left out and logged."""
+    """All complete lines of a metrics file; others, such as one cut off by a crash, are left out and logged."""
     rows: list[dict[str, Any]] = []
     if not path.is_file():
         return rows
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
         try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError as error:
-            log.warning("%s line %d is not complete (%s); it is left out.", path, number, error)
+            row = json.loads(line)
+        except json.JSONDecodeError:
+            row = None
+        if isinstance(row, dict) and isinstance(row.get("update"), int):
+            rows.append(row)
+        else:
+            log.warning("%s line %d is not the numbers of an update; it is left out.", path, number)
     return rows
 
 

@@ -52,7 +52,7 @@ def main(config: RunConfig) -> None:
     model, tokenizer = load_model(whole, path)
     model = add_lora(model, config.model.lora, config.seed)
     examples = [Example(row.prompt_ids, row.completion_ids) for row in rows]
-    with bar("sft", 100) as progress:
+    with bar("sft", 100, every_s=5) as progress:
 
         def report(step: int, steps: int, values: Mapping[str, float]) -> None:
             progress.advance(values, steps=round(100 * step / steps) - progress.done)

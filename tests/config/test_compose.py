@@ -21,6 +21,19 @@ def test_an_unknown_key_is_named():
     assert "lerning_rate" in refused("learn.lerning_rate=1")
 
 
+@pytest.mark.parametrize(
+    ("slip", "told"),
+    [
+        ("learn.updatse=1", "learn.updatse: there is no such setting; did you mean updates?"),
+        ("lern.lr=1", "lern: there is no such setting; did you mean learn?"),
+        ("memory=reply", "memory=reply is unknown; did you mean replay?"),
+        ("toy", "'toy' is no setting: write key=value."),
+    ],
+)
+def test_slips_of_every_day_are_understood(slip, told):
+    assert refused(slip) == told
+
+
 def test_a_wrong_type_is_named():
     assert "learn.lr" in refused("learn.lr=fast")
 

@@ -111,6 +111,29 @@ def test_a_run_of_which_little_is_there_has_a_report(run, tmp_path):
     assert runs[1]["flags"][0]["text"] == "No update is finished yet."
 
 
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("metrics.jsonl", '3\n{"update": 1, "learn/loss": "x"}\n{"upd'),
+        ("metrics.jsonl", "\udcff\n"),
+        ("eval/eval.json", '{"panels": [1], "modes": 3, "seeds": "x"}'),
+        ("eval/eval.json", '{"panels": {"test": 3}, "modes": {}, "seeds": ["a"], "results": {"test": 1}}'),
+        ("eval/cells/test.memory.0.jsonl", '{}\n3\n{"asked": [3], "actions": 7}\n'),
+        ("eval/cells/test.memory.0.jsonl", '{}\n{"success": "yes", "truncated": null, "task": []}\n'),
+        ("eval/trajectories/test.memory.0.jsonl", '{"id": 1, "steps": 5}\n3\n{"id": 2, "task_id": "", "turns": [2]}\n'),
+        ("trajectories/update-00001.jsonl", '{"id": 1, "steps": 5}\n3\n{"id": 2, "group": [], "turns": [2]}\n\udcff'),
+        ("trajectories/update-x.jsonl", "{}"),
+        ("bank/journal.jsonl", "garbage\n\udcff"),
+        ("env.json", '"text"'),
+    ],
+)
+def test_a_folder_with_nonsense_in_it_has_a_report_without_it(run, tmp_path, file, text):
+    broken = tmp_path / "broken"
+    shutil.copytree(run, broken)
+    (broken / file).write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert blocks_of(build([read_part(broken)]))["main"]["runs"][0]["name"] == "hostile"
+
+
 def test_a_damaged_line_costs_one_episode(run, tmp_path):
     broken = tmp_path / "broken"
     shutil.copytree(run, broken)

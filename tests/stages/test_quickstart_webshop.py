@@ -1,6 +1,7 @@
 """The WebShop quickstart in small: every stage runs on a mini shop, pages become one token per stock phrase."""
 
 import json
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from mh_train.config import compose
 from mh_train.engine.codec import HFCodec
 from mh_train.engine.load import load_tokenizer
+from mh_train.report.notes import metric_notes
 from mh_train.run.metrics import read_metrics
 from mh_train.stages import run
 
@@ -39,6 +41,11 @@ def test_data_cold_start_training_and_evaluation_run_on_the_mini_shop(played):
     for folder in ("eval", "eval/cold_start"):
         result = json.loads((played / folder / "eval.json").read_text())
         assert "test" in json.dumps(result)
+
+
+def test_everything_that_a_governed_run_logs_is_explained(played):
+    logged = {name for row in read_metrics(played / "metrics.jsonl") for name in row} - {"update"}
+    assert [name for name in sorted(logged) if not any(fnmatchcase(name, told) for told in metric_notes())] == []
 
 
 def test_cold_start_shows_the_expert_asking_rewriting_buying_and_remembering(played):

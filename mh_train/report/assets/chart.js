@@ -154,10 +154,11 @@ function drawLines(spec, width) {
     plot.append(
       s("path", { ...line, d: pathOf(one.points, x, y), "stroke-width": 2, "stroke-dasharray": dashOf(one, i) }),
     );
-    if (xs.length < 3)
-      one.points.forEach(
-        ([px, py]) => py !== null && plot.append(s("circle", { cx: x(px), cy: y(py), r: 3, fill: tintOf(one, i) })),
-      );
+    one.points.forEach(([px, py], k) => {
+      const alone = (one.points[k - 1]?.[1] ?? null) === null && (one.points[k + 1]?.[1] ?? null) === null;
+      if (py !== null && (alone || xs.length < 3))
+        plot.append(s("circle", { cx: x(px), cy: y(py), r: 3, fill: tintOf(one, i) }));
+    });
   });
   const cursor = s("line", { y1: 0, y2: t, stroke: "var(--muted)", "stroke-dasharray": "3 3", visibility: "hidden" });
   plot.append(cursor);

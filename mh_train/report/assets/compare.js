@@ -102,15 +102,15 @@ function sideBySide(cells) {
     "All policies and modes on this panel",
   );
 }
-function byType(a, b, tasks) {
+function byType(tasks) {
   const types = [...new Set(tasks.map((t) => t.type))].sort();
   const of = (type) => tasks.filter((t) => t.type === type);
   return table(
     [
       ["type", "nowrap", (type) => words(type)],
       ["tasks", "r", (type) => of(type).length],
-      [nameOf(a), "r", (type) => mean(of(type).map((t) => t.a)).toFixed(3)],
-      [nameOf(b), "r", (type) => mean(of(type).map((t) => t.b)).toFixed(3)],
+      ["A", "r", (type) => mean(of(type).map((t) => t.a)).toFixed(3)],
+      ["B", "r", (type) => mean(of(type).map((t) => t.b)).toFixed(3)],
       ["difference", "r", (type) => h("b", {}, signed(mean(of(type).map((t) => t.a - t.b))))],
     ],
     types,
@@ -154,8 +154,8 @@ function taskList(a, b, tasks, f, draw) {
         [
           ["task", "line small", (t) => h("span", { title: t.task, dir: "auto" }, taskName(t))],
           ["type", "nowrap", (t) => words(t.type)],
-          [`A: ${nameOf(a)}`, "nowrap", (t) => marks(t.rowsA)],
-          [`B: ${nameOf(b)}`, "nowrap", (t) => marks(t.rowsB)],
+          ["A", "nowrap", (t) => marks(t.rowsA)],
+          ["B", "nowrap", (t) => marks(t.rowsB)],
           ["", "nowrap", (t) => link("compare", [a.key, b.key, t.task], {}, "both side by side")],
         ],
         rows.slice(f.page * PAGE, (f.page + 1) * PAGE),
@@ -206,7 +206,8 @@ VIEWS.compare = async (path, params) => {
   const draw = () => {
     const a = cells.get(f.a) || first;
     const rivals = all.filter((cell) => cell.hash === a.hash && cell !== a);
-    const b = rivals.find((cell) => cell.key === f.b) || rivals[0];
+    const twin = rivals.find((cell) => cell.run !== a.run && cell.policy === a.policy && cell.mode === a.mode);
+    const b = rivals.find((cell) => cell.key === f.b) || twin || rivals[0];
     const options = (list) => list.map((cell) => [cell.key, `${cell.panel} · ${nameOf(cell)}`]);
     const set = (name) => (value) => {
       f[name] = value;
@@ -225,7 +226,7 @@ VIEWS.compare = async (path, params) => {
         `${many(tasks.length, "task")}; A is ${nameOf(a)}, B is ${nameOf(b)}. Seeds are averaged within a task first.`,
         verdictOf(a, b, statistics(a, b, tasks)),
       ),
-      section("By task type", null, card(byType(a, b, tasks))),
+      section("By task type", null, card(byType(tasks))),
     ];
     const list = b && section("Task by task", "Each mark opens its episode.", taskList(a, b, tasks, f, draw));
     body.replaceChildren();

@@ -12,16 +12,16 @@ function noteOf(name) {
   const star = Object.keys(main.notes).find((key) => key.endsWith("*") && name.startsWith(key.slice(0, -1)));
   return main.notes[name] || main.notes[star] || null;
 }
-// Success of the episodes that used, or turned down, at least one memory: update -> share.
+// Success of the episodes that used, or turned down, at least one memory: update -> share, null where there was none.
 function givenDecision(index, outcome) {
   const { columns } = index;
   const found = new Map();
   columns.update.forEach((update, i) => {
-    if (update === null || !columns[outcome][i]) return;
+    if (update === null) return;
     const [won, count] = found.get(update) || [0, 0];
-    found.set(update, [won + columns.won[i], count + 1]);
+    found.set(update, columns[outcome][i] ? [won + columns.won[i], count + 1] : [won, count]);
   });
-  return [...found].sort((a, b) => a[0] - b[0]).map(([update, [won, count]]) => [update, won / count]);
+  return [...found].sort((a, b) => a[0] - b[0]).map(([update, [won, count]]) => [update, count ? won / count : null]);
 }
 async function figures(settings) {
   const cards = await Promise.all(
