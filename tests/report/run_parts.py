@@ -89,6 +89,10 @@ def write_bank(folder: RunFolder) -> None:
     ]
     vectors = embedder.encode([record.key_text() for record in records])
     bank.apply([add_event(r, v, 1, "curate", f"distilled {SCRIPT}") for r, v in zip(records, vectors, strict=True)])
+    view = {"view": f"full {CLOSING}", "label": "verified_success", "scores": {"outcome": [0.9, 0.1]}, "quoted": 2}
+    bank.apply(
+        [Event("verify", "m000", 1, "verifier", "verdict", {"views": [view, {**view, "view": "risk"}], "unread": 1})]
+    )
     bank.commit(1)
     uses = {"c_use": 2, "c_succ": 1, "accepted": 1, "rejected": 1, "accepted_succ": 1}
     bank.apply([Event("use", f"m{i:03d}", 2, "curate", "retrieved", uses) for i in range(3)])

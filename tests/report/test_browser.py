@@ -45,6 +45,16 @@ def test_hostile_text_is_shown_as_text(chromium, report):
         assert visit.faults == []
 
 
+def test_a_record_shows_what_each_view_of_the_verifier_said(chromium, report):
+    from browser import opened
+
+    with opened(chromium, report) as visit:
+        visit.page.evaluate("visit('#bank/0/m000')")
+        table = visit.page.inner_text("[aria-label='Views of the verifier']")
+        assert "0.90 ± 0.10" in table and "risk" in table and "full </script>" in table
+        assert "unread 1" in visit.page.inner_text("main") and visit.faults == []
+
+
 def test_the_page_computes_the_interval_that_the_evaluation_computed(chromium, report):
     from browser import opened
 

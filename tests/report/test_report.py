@@ -78,7 +78,7 @@ def test_the_bank_keeps_the_life_of_each_record(report):
     bank = blocks_of(report)["0-bank"]
     lives = {record["id"]: record["state"] for record in bank["records"]}
     assert lives == {"m000": "active", "m001": "active", "m002": "active", "m003": "archived"}
-    assert [event["kind"] for event in bank["events"]] == ["conflict", "reject", "prune"]
+    assert [event["kind"] for event in bank["events"]] == ["verify", "conflict", "reject", "prune"]
     assert [use[1:3] for use in bank["uses"]] == [[2, 2]] * 3
     assert bank["composition"][-1]["states"] == {"active": 3, "archived": 1}
     assert all(row not in [i for i, _ in near] for row, near in enumerate(bank["near"]))
