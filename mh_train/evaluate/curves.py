@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from math import sqrt
 from typing import Any
 
+from rich.console import Group
 from rich.table import Table
 
 from mh_train.evaluate.statistics import EvaluationError, mean_std
@@ -17,7 +18,8 @@ from mh_train.evaluate.stream import SHARES, Row
 T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 """97.5 % quantiles of Student's t for 1 to 9 degrees of freedom."""
 NUMBERS = ("success", "steps", "injected", "harmful", "unfounded", "guards", "active")
-HEAD = ("method", "at", "success", "steps", "injected", "harmful", "unfounded", "guards", "bank")
+END = ("at the end", "success", "steps", "injected", "harmful", "unfounded", "guards", "bank")
+ALONG = ("success so far", *(f"{round(100 * share)} %" for share in SHARES))
 
 
 def curve(rows: Sequence[Row]) -> list[dict[str, float]]:
@@ -43,11 +45,12 @@ def interval(values: Sequence[float]) -> tuple[float, float | None]:
     return mean, T_95[min(len(values) - 1, len(T_95)) - 1] * std / sqrt(len(values))
 
 
-def summary(cells: Mapping[str, Mapping[int, Sequence[Row]]]) -> dict[str, Any]:
-    """Method -> curve with intervals over seeds, and the end of the stream paired, seed by seed, with the last method.
+def summary(cells: Mapping[str, Mapping[int, Sequence[Row]]], pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Method -> curve with intervals over seeds, and for each of `pairs` of methods the first minus the second at the
+    end of the stream, paired by seed.
 
     `cells` is method -> seed -> rows. Raises `EvaluationError` when methods met other tasks or another order."""
-    first, last = next(iter(cells)), list(cells)[-1]
+    first = next(iter(cells))
     tasks = {seed: [row["task"] for row in rows] for seed, rows in cells[first].items()}
     for method, of in cells.items():
         if {seed: [row["task"] for row in rows] for seed, rows in of.items()} != tasks:
@@ -58,12 +61,11 @@ def summary(cells: Mapping[str, Mapping[int, Sequence[Row]]]) -> dict[str, Any]:
         "tasks": len(next(iter(tasks.values()))),
         "methods": {method: _over_seeds(list(of.values())) for method, of in curves.items()},
         "differences": {
-            f"{last} - {method}": {
-                name: interval([curves[last][seed][-1][name] - of[seed][-1][name] for seed in tasks])
+            f"{a} - {b}": {
+                name: interval([curves[a][seed][-1][name] - curves[b][seed][-1][name] for seed in tasks])
                 for name in NUMBERS
             }
-            for method, of in curves.items()
-            if method != last
+            for a, b in pairs
         },
     }
 
@@ -75,21 +77,21 @@ def _over_seeds(curves: Sequence[Sequence[Mapping[str, float]]]) -> list[dict[st
     ]
 
 
-def table_rows(result: Mapping[str, Any], shares: Sequence[float] = SHARES) -> list[tuple[str, ...]]:
-    """The lines of the table: one per method and checkpoint, then the differences at the end."""
-    lines = [
-        (method, f"{round(100 * point['share'])} %", *_cells(point))
-        for method, points in result["methods"].items()
-        for point in points
-        if point["share"] in shares
-    ]
-    return lines + [(name, "100 %", *_cells(found, signed=True)) for name, found in result["differences"].items()]
+def tables(result: Mapping[str, Any]) -> list[list[tuple[str, ...]]]:
+    """What a person reads, heads first: all numbers at the end with the differences, and success along the stream."""
+    methods = result["methods"].items()
+    end = [(method, *_cells(points[-1])) for method, points in methods]
+    end += [(name, *_cells(found, signed=True)) for name, found in result["differences"].items()]
+    along = [(method, *(_cells(point)[0] for point in points)) for method, points in methods]
+    return [[END, *end], [ALONG, *along]]
 
 
-def markdown(result: Mapping[str, Any], shares: Sequence[float] = SHARES) -> str:
-    """The table as Markdown."""
-    lines = [HEAD, ["---"] * len(HEAD), *table_rows(result, shares)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+def markdown(result: Mapping[str, Any]) -> str:
+    """The tables as Markdown."""
+    return "\n".join(
+        "".join(f"| {' | '.join(line)} |\n" for line in (head, ["---"] * len(head), *lines))
+        for head, *lines in tables(result)
+    )
 
 
 def _cells(numbers: Mapping[str, Any], signed: bool = False) -> list[str]:
@@ -103,12 +105,15 @@ def _cells(numbers: Mapping[str, Any], signed: bool = False) -> list[str]:
     return cells
 
 
-def terminal(result: Mapping[str, Any]) -> Table:
-    """The table for `rich.print`."""
-    title = f"{result['tasks']} tasks, seeds {result['seeds']}: cumulative, mean and 95 % interval over seeds"
-    table = Table(title=title, title_justify="left")
-    for name in HEAD:
-        table.add_column(name, justify="left" if name == "method" else "right")
-    for row in table_rows(result):
-        table.add_row(*row)
-    return table
+def terminal(result: Mapping[str, Any]) -> Group:
+    """The tables for `rich.print`."""
+    about = f"{result['tasks']} tasks, seeds {result['seeds']}: mean and 95 % interval over seeds"
+    drawn = []
+    for title, (head, *lines) in zip((about, ""), tables(result), strict=True):
+        table = Table(title=title, title_justify="left")
+        for column in head:
+            table.add_column(column, justify="left" if column == head[0] else "right")
+        for line in lines:
+            table.add_row(*line)
+        drawn.append(table)
+    return Group(*drawn)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -43,6 +44,8 @@ from mh_train.stages import parts
 
 CHARACTERS = 1 << 20
 """Prompt limit of the scripted agent, which has no tokens."""
+WIDE = 160
+"""Columns of a table in a file or a pipe, where nothing need be folded."""
 REFERENCE_HORIZON = 60
 """Steps of the expert that finds out what is true about a task."""
 
@@ -54,7 +57,7 @@ def main(config: RunConfig) -> None:
     write_atomic(folder.path / "stream" / "stream.json", json.dumps(result, indent=1) + "\n")
     table = curves.markdown(result)
     write_atomic(folder.path / "stream" / "stream.md", table)
-    Console().print(curves.terminal(result))
+    Console(width=None if sys.stdout.isatty() else WIDE).print(curves.terminal(result))
     say(f"run folder: {folder.path}")
 
 
@@ -79,7 +82,13 @@ async def run_streams(config: RunConfig, folder: RunFolder) -> dict[str, Any]:
                         rows = await play_cell(config, cell, stage, folder.path / "stream", _about(config))
                         cells[method.name][seed] = rows
                         progress.advance({method.name: seed, "success": sum(r["success"] for r in rows) / len(rows)})
-    return {"settings": _about(config), **curves.summary(cells)}
+    return {"settings": _about(config), **curves.summary(cells, pairs(asked))}
+
+
+def pairs(asked: StreamConfig) -> list[tuple[str, str]]:
+    """The last method against every other one, at each noise."""
+    by_noise = [[method.name for method in methods(replace(asked, noise=[noise]))] for noise in asked.noise]
+    return [(last, other) for *others, last in by_noise for other in others]
 
 
 def methods(asked: StreamConfig) -> list[Method]:

@@ -91,7 +91,8 @@ def test_all_methods_meet_the_same_tasks_and_only_banks_inject(played):
     assert sum(row["injected"] for row in rows_of(folder, "append_only-s0")) > 0
     bank = read_bank_file(folder.path / "stream" / "memguard-s0")
     assert len(bank.state.records) == rows_of(folder, "memguard-s0")[-1]["total"] > 0
-    assert "| memguard | 100 % |" in markdown(result)
+    end, along = markdown(result).split("\n\n")
+    assert "| memguard - append_only | " in end and along.startswith("| success so far | 20 % | 40 % |")
 
 
 def test_a_finished_stream_is_read_not_played(config, played):
@@ -198,13 +199,24 @@ def test_curves_cumulate():
     assert [p["injected"] for p in points] == [4, 8, 12, 16, 20] and [p["harmful"] for p in points] == [0, 0, 0, 0, 1]
     assert [p["active"] for p in points] == [1, 3, 5, 7, 9]
     better = [{**row, "success": 1.0} for row in rows]
-    result = summary({"a": {0: rows, 1: rows}, "b": {0: better, 1: rows}})
+    result = summary({"a": {0: rows, 1: rows}, "b": {0: better, 1: rows}}, [("b", "a")])
     mean, half = result["differences"]["b - a"]["success"]
     assert mean == 0.25 and half == pytest.approx(T_95[0] * 0.25)
     with pytest.raises(EvaluationError, match="other tasks"):
-        summary({"a": {0: rows}, "b": {0: rows[::-1]}})
+        summary({"a": {0: rows}, "b": {0: rows[::-1]}}, [])
     with pytest.raises(EvaluationError, match="too short"):
         curve(rows[:2])
+
+
+def test_the_last_method_is_compared_with_the_others_at_each_noise():
+    asked = compose(["experiment=stream_webshop", "stream.noise=[0.0,0.3]"]).stream
+    asked.methods = ["none", "verifier_only", "memguard"]
+    assert stage.pairs(asked) == [
+        ("memguard", "none"),
+        ("memguard", "verifier_only"),
+        ("memguard-noise0.3", "none"),
+        ("memguard-noise0.3", "verifier_only-noise0.3"),
+    ]
 
 
 def test_intervals_are_students():
