@@ -39,10 +39,11 @@ Values = Mapping[str, float]
 
 
 class Dashboard:
-    """What is known of a training of `total` more updates; `advance` takes the metrics of each."""
+    """What is known of a training of `total` updates, `begun` of them done before; `advance` takes the metrics of one."""
 
-    def __init__(self, title: str, total: int, live: Live | None) -> None:
-        self.title, self.total, self.done, self.live = title, total, 0, live
+    def __init__(self, title: str, total: int, live: Live | None, begun: int = 0) -> None:
+        self.title, self.total, self.live = title, total, live
+        self.begun = self.done = begun
         self.started = time.monotonic()
         self.history: deque[Values] = deque(maxlen=KEPT)
 
@@ -58,9 +59,10 @@ class Dashboard:
 
     def time_left(self) -> str:
         """Hours, minutes, seconds to the end at the pace so far."""
-        if not self.done:
+        if self.done == self.begun:
             return "?"
-        seconds = int((time.monotonic() - self.started) / self.done * (self.total - self.done))
+        pace = (time.monotonic() - self.started) / (self.done - self.begun)
+        seconds = int(pace * (self.total - self.done))
         hours, minutes = seconds // 3600, seconds % 3600 // 60
         return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {seconds % 60:02d} s"
 
@@ -128,12 +130,12 @@ LINES: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
 
 
 @contextmanager
-def dashboard(title: str, total: int, console: Console | None = None) -> Iterator[Dashboard]:
+def dashboard(title: str, total: int, begun: int = 0, console: Console | None = None) -> Iterator[Dashboard]:
     """The live view on a terminal, lines elsewhere."""
     if console is None and not (sys.stdout.isatty() and speaks()):
-        yield Dashboard(title, total, None)
+        yield Dashboard(title, total, None, begun)
         return
     with Live(console=console or Console(), auto_refresh=False) as live:
-        shown = Dashboard(title, total, live)
+        shown = Dashboard(title, total, live, begun)
         live.update(shown.view(), refresh=True)
         yield shown

@@ -57,7 +57,7 @@ async def train(run: Training) -> None:
         await push_weights(config, run.policy.engine, run.learner, run.update)
         run.flights = Flights(partial(begin_rollout, run, pool), config.rollout.max_staleness, config.learn.updates)
         stack.push_async_callback(run.flights.cancel)
-        with dashboard("grpo", config.learn.updates - run.update) as progress:
+        with dashboard("grpo", config.learn.updates, run.update) as progress:
             while run.update < config.learn.updates:
                 values = await one_update(run, pool)
                 run.update += 1

@@ -21,7 +21,7 @@ VALUES = {
 
 def test_a_terminal_shows_progress_success_memory_bank_speed_and_time_left():
     screen = io.StringIO()
-    with dashboard("grpo", 3, Console(file=screen, force_terminal=True, width=100)) as shown:
+    with dashboard("grpo", 3, console=Console(file=screen, force_terminal=True, width=100)) as shown:
         shown.advance(VALUES)
         shown.advance({**VALUES, "env/success": 0.75})
     told = screen.getvalue().split("grpo")[-1]
@@ -30,9 +30,9 @@ def test_a_terminal_shows_progress_success_memory_bank_speed_and_time_left():
 
 
 def test_a_log_gets_one_line_per_update_of_what_there_is(capsys):
-    with dashboard("grpo", 2) as shown:
+    with dashboard("grpo", 5, begun=3) as shown:
         shown.advance(VALUES)
         shown.advance({"env/success": 1.0})
     first, second = capsys.readouterr().out.splitlines()
-    assert first.startswith("grpo 1/2  success 0.25  reward 2.6  asks 1  used 0.5  bank 12  entropy 0.4")
-    assert second.startswith("grpo 2/2  success 1  left 0 min")
+    assert first.startswith("grpo 4/5  success 0.25  reward 2.6  asks 1  used 0.5  bank 12  entropy 0.4")
+    assert second.startswith("grpo 5/5  success 1  left 0 min")
