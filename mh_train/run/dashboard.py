@@ -39,7 +39,7 @@ Values = Mapping[str, float]
 
 
 class Dashboard:
-    """What is known of a training of `total` updates, `begun` of them done before; `advance` takes the metrics of one."""
+    """What is known of a training of `total` updates, `begun` of them done before."""
 
     def __init__(self, title: str, total: int, live: Live | None, begun: int = 0) -> None:
         self.title, self.total, self.live = title, total, live
