@@ -142,6 +142,8 @@ def _explain(error: Exception, verbose: bool) -> int:
     told = str(error)
     if isinstance(error, OSError) and error.errno in DISK:
         told = f"{error.strerror}{f': {error.filename}' if error.filename else ''}. {DISK[error.errno]}"
+    elif os.strerror(errno.ENOSPC) in told:  # how writers of other languages report it
+        told = f"{told.rstrip('.')}. {DISK[errno.ENOSPC]}"
     elif not isinstance(error, (ConfigError, RuntimeError)) and not told.endswith("."):  # not a sentence of ours
         told = f"{type(error).__name__}: {error}"
     print(f"mh-train: {told}", file=sys.stderr)
