@@ -104,7 +104,14 @@ class StaleEngine(TransformersEngine):
 
 def test_an_engine_that_keeps_old_weights_stops_the_run(tmp_path):
     torch.set_num_threads(1)
-    small = ["sft.trajectories=8", "sft.summaries=4", "sft.epochs=1", "learn.lr=0.05", "rollout.tasks=1"]
+    small = [
+        "sft.trajectories=8",
+        "sft.summaries=4",
+        "sft.epochs=1",
+        "learn.lr=0.05",
+        "rollout.tasks=1",
+        "learn.flat_groups=keep",
+    ]
     config = compose(
         [
             "experiment=toy",
