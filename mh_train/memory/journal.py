@@ -25,6 +25,8 @@ from mh_train.memory.records import MemoryStoreError, canonical
 
 log = logging.getLogger(__name__)
 FORMAT = 1
+BY_HAND = ("user", "import")
+"""Actors of the events that a person makes (`memory.transfer`)."""
 EventKind = Literal["add", "verify", "use", "state", "revise", "merge", "conflict", "prune", "archive", "pin", "reject"]
 
 
@@ -55,7 +57,8 @@ def unpack_vector(text: str) -> np.ndarray:
 
 
 class Journal:
-    """The journal file of one bank. `offset` is the length in bytes of its sealed part."""
+    """The journal file of one bank. `offset` is the length in bytes of its sealed part; `blocks` are what was found
+    there, `ends` the offsets behind them."""
 
     def __init__(self, path: Path, header: Mapping[str, Any], read_only: bool = False) -> None:
         """Open or make the file. Raises `MemoryStoreError` when it is damaged before its last boundary or belongs to
@@ -64,6 +67,7 @@ class Journal:
         self.read_only = read_only
         self.pending: list[Event] = []
         self.blocks: list[tuple[int, list[Event]]] = []
+        self.ends: list[int] = []
         self.offset = 0
         if path.is_file() and path.stat().st_size:
             self._read(header)
@@ -128,6 +132,7 @@ class Journal:
         check_header(found, header, self.path)
         for end, update, events in self._sealed(data):
             self.blocks.append((update, events))
+            self.ends.append(end)
             self.offset = end
         if len(data) > self.offset:
             log.warning("%s: %d bytes after the last boundary are left out.", self.path, len(data) - self.offset)

@@ -11,9 +11,10 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import logging
 import os
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,11 @@ from mh_train.files import fsync_folder, write_atomic, write_json
 from mh_train.memory.bank import JOURNAL, Bank, add_event
 from mh_train.memory.embed import Embedder
 from mh_train.memory.events import BankState
-from mh_train.memory.journal import FORMAT, check_header
+from mh_train.memory.journal import BY_HAND, FORMAT, Event, Journal, check_header
 from mh_train.memory.records import MemoryStoreError, Record, canonical
 from mh_train.memory.view import BankView
 
+log = logging.getLogger(__name__)
 RECORDS, VECTORS, MANIFEST = "records.jsonl", "vectors.npy", "manifest.json"
 
 
@@ -102,10 +104,13 @@ def load_view(folder: Path, embedder: Embedder) -> BankView:
 
 def restore(snapshot: Path, config: MemoryConfig, embedder: Embedder, folder: Path, run: str = "run") -> Bank:
     """The bank of a snapshot, in `folder`: its journal is cut back to the snapshot's offset, or, where that journal is
-    missing or another one, written anew from the records. The mirror is dropped and refilled."""
+    missing or another one, written anew from the records. The mirror is dropped and refilled. Edits by hand that came
+    after the snapshot are made again, as far as their records exist."""
     state, manifest = load_snapshot(snapshot, embedder)
     journal, offset = Path(folder) / JOURNAL, manifest["journal"]["offset"]
+    edits: list[Event] = []
     if _prefix_sha256(journal, offset) == manifest["journal"]["sha256"]:
+        edits = _edits_after(journal, offset, embedder)
         bank = Bank(config, embedder, folder, run, keep=offset)
     else:
         bank = Bank(config, embedder, folder, run, keep=0)
@@ -115,7 +120,24 @@ def restore(snapshot: Path, config: MemoryConfig, embedder: Embedder, folder: Pa
         raise MemoryStoreError(
             f"The journal in {folder} and the snapshot {snapshot} disagree; choose another checkpoint."
         )
+    possible = [e for e in edits if (e.id in bank.records) != (e.kind == "add")]
+    if edits:
+        log.warning("%d of %d edits by hand after the checkpoint are made again.", len(possible), len(edits))
+    if possible:
+        bank.apply([replace(e, update=manifest["update"]) for e in possible])
+        bank.commit(manifest["update"])
     return bank
+
+
+def _edits_after(journal: Path, offset: int, embedder: Embedder) -> list[Event]:
+    """What people did (`mh-train bank archive|pin|import`) in the part of a journal that is about to be cut off."""
+    try:
+        read = Journal(journal, {"embedder": embedder.fingerprint.to_json()}, read_only=True)
+    except MemoryStoreError as error:  # damaged behind the checkpoint, which is all that is needed
+        log.warning("Edits by hand after the checkpoint cannot be read: %s", error)
+        return []
+    late = (events for (_, events), end in zip(read.blocks, read.ends, strict=True) if end > offset)
+    return [event for events in late for event in events if event.actor in BY_HAND]
 
 
 def start_from(snapshot: Path, bank: Bank) -> None:

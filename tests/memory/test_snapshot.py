@@ -15,6 +15,7 @@ from mh_train.memory.embed import HashingEmbedder
 from mh_train.memory.reader import BankReader
 from mh_train.memory.records import MemoryStoreError, Usage
 from mh_train.memory.snapshot import load_view, restore, save_snapshot, start_from
+from mh_train.memory.transfer import archive
 
 
 @pytest.fixture
@@ -38,6 +39,31 @@ def test_resuming_forgets_what_came_after_the_checkpoint(bank, tmp_path):
     assert (bank.folder / JOURNAL).read_bytes() == journal
     add(again, record("from the new future", update=1), update=1)
     assert read_bank(bank.folder).digest() == again.digest() != saved
+
+
+def test_edits_by_hand_outlive_a_resume(bank, tmp_path, caplog):
+    one, two = (next(r.id for r in bank.records.values() if r.content == text) for text in ("one", "two"))
+    save_snapshot(bank, tmp_path / "snap")
+    add(bank, record("from an abandoned future", id="later", update=1), update=1)
+    archive(bank, [one, "later"], "it misled")
+    bank.close()
+    for _ in range(2):
+        again = restore(tmp_path / "snap", memory_config(), EMBEDDER, bank.folder)
+        assert "later" not in again.records and again.records[two] == bank.records[two]
+        assert again.records[one].state == "archived"
+        assert [change.event for change in again.records[one].timeline].count("archive") == 1
+        assert read_bank(bank.folder).digest() == again.digest()
+        again.close()
+    assert "1 of 2 edits by hand" in caplog.text
+
+
+def test_damage_behind_the_checkpoint_does_not_stop_a_resume(bank, tmp_path):
+    saved = save_snapshot(bank, tmp_path / "snap")["digest"]
+    add(bank, record("later", id="later", update=1), update=1)
+    bank.close()
+    path = bank.folder / JOURNAL
+    path.write_bytes(path.read_bytes().replace(b'"content":"later"', b'"content":"laper"'))
+    assert restore(tmp_path / "snap", memory_config(), EMBEDDER, bank.folder).digest() == saved
 
 
 def test_a_snapshot_alone_is_enough(bank, tmp_path):
