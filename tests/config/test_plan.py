@@ -152,6 +152,6 @@ def test_an_unknown_model_is_a_sentence(capsys):
 
 
 def test_more_processes_than_groups_is_told():
-    plan = make_plan(compose(["experiment=toy"]), Machine(1, 4), "ddp")
+    plan = make_plan(compose(["experiment=toy", "rollout.tasks=2"]), Machine(1, 4), "ddp")
     assert any("4 processes share 2 groups" in text for text in plan.warnings)
     assert isinstance(SHAPE, Shape)
