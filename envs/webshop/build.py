@@ -3,7 +3,8 @@
 How: products are read one by one, cleaned and analysed, and written in parts of some thousand (`parts.py`); the parts
 are then merged into the store (`merge.py`). Everything happens in `DIR.building`, which becomes DIR in one rename.
 Invariants: memory is that of one part per worker, of the vocabulary, and of asin, price and 16 bytes per goal of every
-product; a build that was killed goes on after its last complete part; the same input and seed give the same bytes.
+product (what is looked up by asin lies on disk); a build that was killed goes on after its last complete part; the same
+input and seed give the same bytes.
 """
 
 from __future__ import annotations

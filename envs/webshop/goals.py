@@ -48,11 +48,10 @@ def draw_prices(pricing: Iterable[Sequence[float]], rng: random.Random) -> NDArr
 
 def draw_goals(kind: Kind, products: Iterable[Product], prices: Iterable[float], rng: random.Random) -> NDArray:
     """(G,) `GOAL` rows in canonical order. `rng` must stand where `draw_prices` left it."""
-    rows: list[NDArray] = [np.zeros(0, GOAL)]
+    made = bytearray()
     for row, (product, price) in enumerate(zip(products, prices, strict=True)):
-        made = _synthetic(row, product, price, rng) if kind == "synthetic" else _human(row, product, price, rng)
-        rows.extend(made)
-    goals = np.concatenate(rows)
+        made += (_synthetic if kind == "synthetic" else _human)(row, product, price, rng).tobytes()
+    goals = np.frombuffer(made, GOAL)
     order = array("q", range(len(goals)))
     random.Random(ORDER_SEED).shuffle(order)
     return goals[np.frombuffer(order, dtype=np.int64)]
@@ -84,10 +83,10 @@ def _draw_limit(price: float, rng: random.Random) -> float:
     return max(rng.sample(above, 2)) if len(above) >= 2 else NO_LIMIT
 
 
-def _synthetic(row: int, product: Product, price: float, rng: random.Random) -> list[NDArray]:
+def _synthetic(row: int, product: Product, price: float, rng: random.Random) -> NDArray:
     """One goal for each combination of option values, all with one limit."""
     if product.instruction is None:
-        return []
+        return np.zeros(0, GOAL)
     if not product.instruction_attributes:
         raise EnvDataError(
             f"Product {product.asin} has an instruction without attributes: the attribute file is broken."
@@ -95,16 +94,13 @@ def _synthetic(row: int, product: Product, price: float, rng: random.Random) -> 
     limit = _draw_limit(price, rng)
     made = np.zeros(product.goal_count(), GOAL)
     made["row"], made["variant"], made["limit"] = row, np.arange(len(made)), limit
-    return [made]
+    return made
 
 
-def _human(row: int, product: Product, price: float, rng: random.Random) -> list[NDArray]:
+def _human(row: int, product: Product, price: float, rng: random.Random) -> NDArray:
     """One goal for each human instruction that names attributes, each with a limit of its own."""
-    return [
-        np.array([(row, variant, _draw_limit(price, rng))], GOAL)
-        for variant, (_, attributes, _) in enumerate(product.human)
-        if attributes
-    ]
+    named = [variant for variant, (_, attributes, _) in enumerate(product.human) if attributes]
+    return np.array([(row, variant, _draw_limit(price, rng)) for variant in named], GOAL)
 
 
 def _combination(product: Product, variant: int) -> dict[str, str]:

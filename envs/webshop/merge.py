@@ -22,7 +22,7 @@ from envs.webshop.catalog import Product
 from envs.webshop.goals import Kind, draw_goals, draw_prices
 from envs.webshop.parts import part_names
 
-_BLOCK = 1 << 22
+_BLOCK = 1 << 20
 """Postings whose impacts are computed at once."""
 
 

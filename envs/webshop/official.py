@@ -131,6 +131,8 @@ class AttributeTable:
         self._db = sqlite3.connect(path)
         self._db.execute("PRAGMA synchronous = OFF")
         self._db.execute("CREATE TABLE IF NOT EXISTS attributes (asin TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID")
+        self._seen = sqlite3.connect("")  # a private file that goes with the connection
+        self._seen.execute("CREATE TABLE seen (asin TEXT PRIMARY KEY) WITHOUT ROWID")
 
     def fill(self, source: JsonFile) -> int:
         """Replace the table's content by the file's; the number of rows."""
@@ -144,6 +146,11 @@ class AttributeTable:
         row = self._db.execute("SELECT value FROM attributes WHERE asin = ?", (asin,)).fetchone()
         return json.loads(row[0]) if row else {}
 
+    def first(self, asin: str) -> bool:
+        """Whether this is the first call for a product."""
+        return self._seen.execute("INSERT OR IGNORE INTO seen VALUES (?)", (asin,)).rowcount == 1
+
     def close(self) -> None:
-        """Close the file."""
+        """Close the files."""
         self._db.close()
+        self._seen.close()

@@ -60,7 +60,7 @@ def write_parts(
     table = AttributeTable(folder / "attributes.db")
     table.fill(attributes)
     instructions = _load_human(human, read)
-    kept = _keep(itertools.islice(items.items(), limit or None), read)
+    kept = _keep(itertools.islice(items.items(), limit or None), table, read)
     with _writer(folder, nouns, workers) as write:
         for number in itertools.count():
             batch = list(itertools.islice(kept, PART))
@@ -135,15 +135,13 @@ def _load_human(path: str | Path | None, read: Read) -> dict[str, Any]:
     return instructions
 
 
-def _keep(items: Iterator[dict[str, Any]], read: Read) -> Iterator[dict[str, Any]]:
+def _keep(items: Iterator[dict[str, Any]], table: AttributeTable, read: Read) -> Iterator[dict[str, Any]]:
     """Items with a proper asin, the first of each."""
-    seen: set[str] = set()
     for item in items:
         asin = item["asin"]
-        if asin == "nan" or len(asin) > _LONGEST_ASIN or asin in seen:
+        if asin == "nan" or len(asin) > _LONGEST_ASIN or not table.first(asin):
             read.counts["skipped_items"] += 1
             continue
-        seen.add(asin)
         yield item
 
 
