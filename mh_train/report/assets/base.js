@@ -33,6 +33,7 @@ async function openBlock(name) {
 
 function num(value, digits = 3) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  if (value === 0) return "0"; // also -0
   const size = Math.abs(value);
   if (Number.isInteger(value) && size < 1e6) return value.toLocaleString("en");
   if (size !== 0 && (size < 1e-3 || size >= 1e6)) return value.toExponential(Math.max(digits - 2, 1));
@@ -71,7 +72,7 @@ const stateBadge = (state) => badge(...(STATE[state] || ["", "?"]), state);
 const section = (title, lead, ...body) =>
   h("section", {}, h("h2", {}, title), lead && h("p", { class: "lead" }, lead), body);
 const card = (...body) => h("div", { class: "card" }, body);
-const field = (label, control) => h("label", { class: "field" }, label, control);
+const field = (label, ...controls) => h("label", { class: "field" }, label, controls);
 const nothing = (text) => h("p", { class: "empty" }, text);
 const part = (what, ...body) => h("div", { class: "part" }, h("div", { class: "what" }, what), body);
 const TALL = 1500;

@@ -171,8 +171,8 @@ VIEWS.training = async (path, params) => {
           draw();
         },
       }),
+      told,
     ),
-    told,
     field(
       "Logarithmic",
       h("input", {
