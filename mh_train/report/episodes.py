@@ -73,8 +73,12 @@ def _packed_page(path: Path, stamp: int, tokenizer: Path | None, share: float) -
 
 @lru_cache(maxsize=8)
 def token_texts(path: Path) -> dict[int, str]:
-    """Token id -> its text, from a `tokenizer.json`."""
-    tokenizer = Tokenizer.from_file(str(path))
+    """Token id -> its text, from a `tokenizer.json`; none from a damaged one."""
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # noqa: BLE001 - the library raises nothing narrower
+        log.warning("%s cannot be read (%s); tokens are shown by their ids.", path, error)
+        return {}
     return {i: tokenizer.decode([i], skip_special_tokens=False) for i in range(tokenizer.get_vocab_size())}
 
 
@@ -83,9 +87,9 @@ def page(path: Path, vocabulary: Mapping[int, str], share: float = 1.0) -> dict[
 
     `share` < 1 keeps only that share of the groups, the first ones."""
     strings: dict[str, int] = {}
-    groups = list(dict.fromkeys(read_episodes(path, _group)))
+    groups = list(dict.fromkeys(read_episodes(path, _group))) if share < 1 else []
     kept = set(groups[: max(1, round(len(groups) * share))])
-    found = read_episodes(path, lambda e: (e["id"], story(e, strings)) if _group(e) in kept else None)
+    found = read_episodes(path, lambda e: (e["id"], story(e, strings)) if share >= 1 or _group(e) in kept else None)
     episodes = dict(pair for pair in found if pair is not None)
     return {"episodes": episodes, "strings": list(strings), "vocabulary": spoken(episodes.values(), vocabulary)}
 

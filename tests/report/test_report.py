@@ -125,11 +125,13 @@ def test_a_run_of_which_little_is_there_has_a_report(run, tmp_path):
         ("trajectories/update-x.jsonl", "{}"),
         ("bank/journal.jsonl", "garbage\n\udcff"),
         ("env.json", '"text"'),
+        ("model/tokenizer.json", "{"),
     ],
 )
 def test_a_folder_with_nonsense_in_it_has_a_report_without_it(run, tmp_path, file, text):
     broken = tmp_path / "broken"
     shutil.copytree(run, broken)
+    (broken / file).parent.mkdir(exist_ok=True)
     (broken / file).write_bytes(text.encode("utf-8", "surrogateescape"))
     assert blocks_of(build([read_part(broken)]))["main"]["runs"][0]["name"] == "hostile"
 
