@@ -117,7 +117,7 @@ class WebShopEnv(TextEnv):
         """The scripted shopper of the mini shop; None for any other store, whose texts it would not understand."""
         chosen = WebShopOptions(**options)
         goal = read_goal(open_store(chosen.store), chosen.goals, 0)
-        return WebShopExpert() if understands(goal.instruction) else None
+        return WebShopExpert(seed) if understands(goal.instruction) else None
 
     @property
     def url(self) -> str:

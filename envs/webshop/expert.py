@@ -8,6 +8,7 @@ names the words that its action copies or that it compares, which a small policy
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -53,9 +54,10 @@ def understands(goal: str) -> bool:
 
 
 class WebShopExpert(Expert):
-    """One object plays one episode. It has no randomness: goals differ enough."""
+    """One object plays one episode. Of the brands that it knows nothing about it looks at one by `seed`."""
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int = 0) -> None:
+        self._rng = random.Random(seed)
         self._sure = ""
         self._here = self._read = ""
         self._wrong: set[str] = set()
@@ -77,7 +79,8 @@ class WebShopExpert(Expert):
 
     def _search(self, wish: _Wish) -> tuple[str, str]:
         words = f"{self._sure} {wish.kind}".strip()
-        return f"need {wish.quality} {wish.kind} search {words}", f"search[{words}]"
+        options = " ".join(wish.options)
+        return f"need {wish.quality} {wish.kind} {options} search {words}", f"search[{words}]"
 
     def _pick_product(self, wish: _Wish, observation: Observation) -> tuple[str, str]:
         self._chosen = []
@@ -86,7 +89,7 @@ class WebShopExpert(Expert):
             left = [brand for brand in offers if brand not in self._wrong]
             if self._sure or not left:
                 return f"no {self._sure or wish.quality} here", _BACK
-            brand = left[0]
+            brand = self._rng.choice(left)
             if len(left) == 1 and len(offers) > 1:
                 self._sure = brand
         else:
@@ -106,7 +109,7 @@ class WebShopExpert(Expert):
             if value not in self._chosen:
                 self._chosen.append(value)
                 seen, self._read = f"want {wish.quality} saw {self._read} " if self._read else "", ""
-                return f"{seen}pick {value}", f"click[{value}]"
+                return f"{seen}need {' '.join(wish.options)} pick {value}", f"click[{value}]"
         return "buy", _BUY
 
     def _read_sub_page(self, wish: _Wish, observation: Observation) -> tuple[str, str]:

@@ -57,7 +57,7 @@ BRANDS_PER_KIND = 3
 QUALITY_COUNTS = (6, 9, 12)
 """Multiples of BRANDS_PER_KIND, so that no kind gets a quality twice, and no fewer than departments."""
 MANIFEST = "mini.json"
-GENERATION = 2
+GENERATION = 3
 """Raised whenever the same arguments would give another shop than before, so that an old one is replaced."""
 MOST_PRODUCTS = BRANDS_PER_KIND * sum(map(len, DEPARTMENTS.values()))
 
@@ -154,7 +154,7 @@ def _item(asin: str, department: str, kind: str, quality: str, brand: str, rng: 
         "asin": asin,
         "name": title,
         "full_description": f"A {kind} for every day.",
-        "small_description": [f"{department.title()} {kind}.", f"It is {quality}."],
+        "small_description": [f"{title}.", f"It is {quality}."],
         "pricing": f"${rng.randint(5, 90)}",
         "category": department,
         "query": kind,

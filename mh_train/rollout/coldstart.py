@@ -152,7 +152,7 @@ class _Teacher:
         luck = noise_key(self.config.seed, spec.id, "recall") / 2**64
         reject = self.config.sft.reject_share
         recall: Recall = "irrelevant" if luck < reject else "nothing" if luck < reject + NOTHING_FOUND else "relevant"
-        return ExpertMemory(self.shelf, self.config.memory.k, recall, spec.id)
+        return ExpertMemory(self.shelf, self.config.memory.k, recall)
 
 
 def _split(tasks: Sequence[Task], use: Use, seed: int) -> dict[str, list[Task]]:

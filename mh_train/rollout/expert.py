@@ -68,20 +68,19 @@ class ExpertSpeaker:
 class ExpertMemory:
     """A `MemoryReader` over the expert's own records, never those of the asking task: the k that share most words.
 
-    `recall` "irrelevant" gives k of the least alike instead (what a reconstruction must reject), "nothing" gives none.
+    `recall` "irrelevant" leaves out what was written for the situation of the likest one, so that near misses come
+    instead (what a reconstruction must reject); "nothing" gives none.
     """
 
     shelf: Shelf
     k: int
     recall: Recall
-    seed: str
 
     async def retrieve(self, query: MemoryQuery) -> Sequence[MemoryHit]:
         """Hits by likeness, ties by record id."""
         ranked = [] if self.recall == "nothing" else self.shelf.rank(query)
         if self.recall == "irrelevant":
-            last = ranked[-max(self.k, len(ranked) // 4) :]
-            ranked = random.Random(self.seed).sample(last, min(self.k, len(last)))
+            ranked = [pair for pair in ranked if pair[1].situation != ranked[0][1].situation]
         return [
             MemoryHit(record.id, record.content, record.source_state, title=record.title, score=score)
             for score, record in ranked[: self.k]
@@ -101,14 +100,17 @@ class Shelf:
         return len(self._records)
 
     def rank(self, query: MemoryQuery) -> list[tuple[float, Record]]:
-        """All records of other tasks with their likeness to the query, best first."""
+        """Records of other tasks with their likeness to the query, best first; of equal memories one, as in a bank."""
         wanted = set(words(query.text))
         scored = [
             (sum(self._weights[word] for word in wanted & found), record)
             for found, record in zip(self._words, self._records, strict=True)
             if record.provenance[0].task != query.task_id
         ]
-        return sorted(scored, key=lambda pair: -pair[0])
+        different: dict[tuple[str, str], tuple[float, Record]] = {}
+        for score, record in sorted(scored, key=lambda pair: -pair[0]):
+            different.setdefault((record.situation, record.content), (score, record))
+        return list(different.values())
 
 
 def _observation(turn: TurnRequest) -> Observation:

@@ -19,7 +19,7 @@ def play(mini, task, guidance="", noise=0.0):
     at, steps = env.reset(task), []
     while not at.done and len(steps) < HORIZON:
         thought, action = expert.act(at, guidance)
-        assert 1 <= len(thought.split()) <= 6
+        assert 1 <= len(thought.split()) <= 10
         if rng.random() < noise:
             action = rng.choice(at.admissible)
         else:
