@@ -1,6 +1,6 @@
 """Several runs in one table: seeds pooled, mean and spread, paired tests against the first row.
 
-Run: `mh-train compare runs/sweep/* [--panel valid_unseen] [--mode memory] [--metric success]`.
+Run: `mh-train compare runs/sweep/* [--panel valid_unseen] [--mode memory,replay] [--metric success]`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,11 @@ def main(words: Sequence[str]) -> int:
         "runs", nargs="+", help="run folders; the first one's row is what the others are tested against"
     )
     parser.add_argument("--panel", default="", help="task panel; the first run's last one by default")
-    parser.add_argument("--mode", default="", help="evaluation mode; each run's first one by default")
+    parser.add_argument(
+        "--mode",
+        default="",
+        help="evaluation mode, or several with commas, a row for each; each run's first by default",
+    )
     parser.add_argument("--metric", default="success")
     chosen = parser.parse_args(words)
     opened = [RunFolder.existing(path) for path in chosen.runs]
@@ -49,18 +53,25 @@ def main(words: Sequence[str]) -> int:
 
 
 def group(
-    opened: Sequence[tuple[RunFolder, RunConfig]], panel: str, mode: str, metric: str
+    opened: Sequence[tuple[RunFolder, RunConfig]], panel: str, modes: str, metric: str
 ) -> dict[str, list[TaskValues]]:
-    """Label -> the values of the runs that differ in their seed alone, in the order given."""
-    rows: list[tuple[RunConfig, str, list[TaskValues]]] = []
+    """Label -> the values of the runs that differ in their seed alone, in the order given; one row for each mode."""
+    groups: list[tuple[RunConfig, list[RunFolder]]] = []
     for folder, config in opened:
-        values = read_values(folder.evaluation, panel, mode or config.evaluate.modes[0], metric)
-        same = next((row for row in rows if row[0] == seedless(config)), None)
+        same = next((members for plain, members in groups if plain == seedless(config)), None)
         if same is None:
-            rows.append((seedless(config), label(folder.path), [values]))
-        else:
-            same[2].append(values)
-    return {name: found for _, name, found in rows}
+            groups.append((seedless(config), same := []))
+        same.append(folder)
+    first = {folder.path: config.evaluate.modes[0] for folder, config in opened}
+    names = [label(members[0].path) for _, members in groups]
+    rows = {}
+    for name, (_, members) in zip(names, groups, strict=True):
+        name = name if names.count(name) == 1 else str(members[0].path)
+        for mode in modes.split(","):
+            rows[f"{name} ({mode})" if "," in modes else name] = [
+                read_values(folder.evaluation, panel, mode or first[folder.path], metric) for folder in members
+            ]
+    return rows
 
 
 def seedless(config: RunConfig) -> RunConfig:
@@ -79,7 +90,7 @@ def render(rows: Sequence[Compared], title: str) -> Table:
     """The table: mean ± std over runs, difference to the first row with its 95 % interval, p values."""
     table = Table(title=title)
     for head in ("run", "runs", "mean ± std", "difference", "95 %", "p", "p (BH)", "p (Holm)"):
-        table.add_column(head)
+        table.add_column(head, overflow="fold")
     for row in rows:
         spread = "" if row.std is None else f" ± {row.std:.3f}"
         cells = [row.label, str(row.runs), f"{row.mean:.3f}{spread}"]
