@@ -1,9 +1,9 @@
 """A scripted agent that errs: an environment's expert with slips, a noisy verifier and an overconfident writer.
 
 Why: what governance of memories is worth must be visible without a large model, in an agent whose every error is known.
-It plays the ordinary episode loop, follows the memories that it is given, and answers the ordinary verification and
-induction prompts, in which it sees the log and nothing else. Invariant: whatever it says depends on its seeds and on
-what it is shown; every method of a stream meets the same slips.
+It plays the ordinary episode loop, follows the memories that it is given, and answers the ordinary prompts of judges,
+writers and keepers of memories, in which it sees a log or texts and nothing else. Invariant: whatever it says depends
+on its seeds and on what it is shown; every method of a stream meets the same slips.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from envs.base import Expert, Observation
+from mh_train.engine.base import EngineError
 from mh_train.evaluate.readings import Lesson, Log, Reading
 
 HASTY = "click[buy now]"
@@ -22,6 +23,8 @@ HASTY = "click[buy now]"
 _STEP = re.compile(
     r"^Step \d+\n  observation: (.*)\n(?:  thought: .*\n)?  action: (.*?)(?: \[[^\]]*\])?$", re.MULTILINE
 )
+_SHORT_STEP = re.compile(r"^saw (.*) did (.*)$", re.MULTILINE)
+_KNOWN = re.compile(r"^\[(\w+)\] (.*)$", re.MULTILINE)
 JITTER = (-1, *[0] * 8, 1)
 """How far a score may be off, each as likely as the others."""
 _CRITERION = re.compile(r"^- (\w+): ", re.MULTILINE)
@@ -63,7 +66,7 @@ class ErringExpert(Expert):
 
 @dataclass(frozen=True)
 class ErringJudge:
-    """Answers verification and induction prompts (the policy of a scripted engine).
+    """Answers the prompts that verify, induce, distil and keep memories (the policy of a scripted engine).
 
     `fooled`: share of readings in which a verifier view takes a failure for a success or doubts a success; `slip`:
     share of episodes in which the writer mistakes what it saw; `reading` knows how logs of the environment are read."""
@@ -73,13 +76,22 @@ class ErringJudge:
     slip: float
 
     def __call__(self, prompt: str, rng: random.Random) -> str:
-        """The JSON answer to a prompt of `memory.judge_prompts`."""
+        """The JSON answer to a prompt of `memory.judge_prompts`, of `memory.managed`, or of mode distill (compact)."""
+        if "Known memories:" in prompt:
+            return json.dumps({"operations": _keep(prompt)})
         log = read_log(prompt)
         if "Score each criterion" in prompt:
             return json.dumps(self._verify(log, _CRITERION.findall(prompt), rng))
-        label = re.findall(r"^Verifier: label (\w+)", prompt, re.MULTILINE)[-1]
+        told = re.findall(r"^Verifier: label (\w+)", prompt, re.MULTILINE)
+        if not told and not prompt.rstrip().endswith("distill"):
+            raise EngineError(
+                "The scripted agent has no answer to this prompt; stream with a model: engine=transformers."
+            )
         lesson = self.reading.lesson(log, rng.random() < self.slip, rng)
-        return json.dumps({"records": [] if lesson is None else _records(lesson, label, rng)})
+        label = told[-1] if told else "verified_success" if self.reading.support(log) >= 0.5 else "verified_fail"
+        records = [] if lesson is None else _records(lesson, label, rng)
+        pairs = [{"situation": one["applicability"], "memory": one["content"]} for one in records]
+        return json.dumps({"records": records} if told else {"memories": pairs})
 
     def _verify(self, log: Log, order: Sequence[str], rng: random.Random) -> dict[str, object]:
         """Scores from how well the log supports the result, each off by one now and then."""
@@ -106,10 +118,23 @@ def judge_policy(reading: Reading, fooled: float, slip: float) -> Callable[[str,
 
 
 def read_log(prompt: str) -> Log:
-    """The episode in a prompt of `memory.judge_prompts`."""
-    goal = re.search(r"Task: (.*)", prompt)
-    closed = "\nRuntime status: closed\n" in prompt
-    return Log(goal[1] if goal else "", tuple(_STEP.findall(prompt)), closed)
+    """The episode in a prompt of `memory.judge_prompts`, or of mode distill in the compact wording."""
+    goal = re.search(r"(?:Task: |^task )(.*)", prompt, re.MULTILINE)
+    closed = "\nRuntime status: closed\n" in prompt or "\nend done\n" in prompt
+    steps = _STEP.findall(prompt) or _SHORT_STEP.findall(prompt)
+    return Log(goal[1] if goal else "", tuple(steps), closed)
+
+
+def _keep(prompt: str) -> list[dict[str, str]]:
+    """What becomes of a new memory and of known ones that say the same, or of the same thing something else."""
+    listed, new = prompt.split("Known memories:")[-1].split("\nNew memory: ")
+    text, votes = new.splitlines()[0], '"agree"' in new
+    thing = text.rsplit(" ", 1)[0]
+    if same := [name for name, known in _KNOWN.findall(listed) if known == text]:
+        return [{"op": "agree", "id": same[0]}] if votes else []
+    others = [name for name, known in _KNOWN.findall(listed) if known.rsplit(" ", 1)[0] == thing]
+    wrong = [{"op": "remove" if votes else "delete", "id": name} for name in others]
+    return [*wrong, {"op": "add", "text": text}]
 
 
 def _near(score: float, rng: random.Random) -> int:

@@ -11,9 +11,12 @@ from scipy.stats import t as student
 
 from envs.alfworld.expert import AlfworldExpert
 from envs.webshop.mini import generate_mini
+from mh_train.agent.prompts import Prompts
 from mh_train.agent.types import MemoryHit, Step, Trajectory
 from mh_train.config import compose
-from mh_train.config.schema import Outcome, Use
+from mh_train.config.schema import Manager, Outcome, Use
+from mh_train.engine.base import EngineError
+from mh_train.engine.scripted import CharCodec
 from mh_train.evaluate.curves import T_95, curve, interval, markdown, summary
 from mh_train.evaluate.erring import ErringJudge, read_log
 from mh_train.evaluate.harm import Truth
@@ -21,9 +24,11 @@ from mh_train.evaluate.readings import READINGS, AlfworldReading, Log
 from mh_train.evaluate.statistics import EvaluationError
 from mh_train.evaluate.stream import Cell, Method, blind, check_comparable, play_cell
 from mh_train.memory.bankfile import read_bank_file
+from mh_train.memory.distill import parse_memories
 from mh_train.memory.induction import make_candidate, parse_candidates
 from mh_train.memory.judge import JudgeAnswer
 from mh_train.memory.judge_prompts import CRITERIA, induce_messages, verify_messages
+from mh_train.memory.managed import ASK, OPERATIONS, parse_operations
 from mh_train.memory.signature import entity_words
 from mh_train.memory.verifier import from_status, read
 from mh_train.memory.visible import visible
@@ -189,6 +194,40 @@ def test_the_scripted_judge_speaks_the_protocol(seen, label, place):
     assert [candidate.fault for candidate in made] == [""] * len(made)
     assert all(candidate.record.source_state == ROOM for candidate in made)
     assert any(f"bread was in {place}" == candidate.record.content for candidate in made) or label == "verified_fail"
+
+
+@pytest.mark.parametrize(("seen", "memory"), [(SOLVED, "bread was in drawer"), (LOST, "bread was in shelf")])
+def test_the_scripted_writer_distils_what_it_saw(seen, memory):
+    judge = ErringJudge(READINGS["alfworld"], fooled=0.0, slip=0.0)
+    asked = Prompts("compact", CharCodec(), 4000, 2, "").distill(seen, 2)
+    prompt = "".join(message["content"] for message in asked.messages)
+    assert read_log(prompt).steps == tuple((s.observation, s.action) for s in seen.steps)
+    told = {text for seed in range(9) for _, text in parse_memories(judge(prompt, random.Random(seed)))}
+    assert memory in told
+    warned = any("do not look" in text for text in told)
+    assert warned != seen.won
+
+
+@pytest.mark.parametrize(
+    ("manager", "new", "operations"),
+    [
+        ("mem0", "mug was in sink", [("add", "")]),
+        ("mem0", "bread was in drawer", []),
+        ("mem0", "bread was in fridge", [("delete", "m1"), ("add", "")]),
+        ("expel", "bread was in drawer", [("agree", "m1")]),
+        ("expel", "bread was in fridge", [("remove", "m1"), ("add", "")]),
+    ],
+)
+def test_the_scripted_keeper_decides_about_what_it_knows(manager, new, operations):
+    judge = ErringJudge(READINGS["alfworld"], fooled=0.0, slip=0.0)
+    prompt = ASK.format(known="[m1] bread was in drawer", new=new, operations=OPERATIONS[Manager(manager)])
+    found = parse_operations(judge(prompt, random.Random(0)))
+    assert [(one["op"], one.get("id", "")) for one in found] == operations
+
+
+def test_the_scripted_agent_says_what_it_cannot_answer():
+    with pytest.raises(EngineError, match="stream with a model"):
+        ErringJudge(READINGS["alfworld"], fooled=0.0, slip=0.0)("Write a poem.", random.Random(0))
 
 
 def test_curves_cumulate():
