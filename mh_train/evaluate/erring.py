@@ -83,7 +83,7 @@ class ErringJudge:
         if "Score each criterion" in prompt:
             return json.dumps(self._verify(log, _CRITERION.findall(prompt), rng))
         told = re.findall(r"^Verifier: label (\w+)", prompt, re.MULTILINE)
-        if not told and not prompt.rstrip().endswith("distill"):
+        if not told and not re.search(r"^distill$", prompt, re.MULTILINE):
             raise EngineError(
                 "The scripted agent has no answer to this prompt; stream with a model: engine=transformers."
             )

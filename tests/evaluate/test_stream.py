@@ -199,8 +199,7 @@ def test_the_scripted_judge_speaks_the_protocol(seen, label, place):
 @pytest.mark.parametrize(("seen", "memory"), [(SOLVED, "bread was in drawer"), (LOST, "bread was in shelf")])
 def test_the_scripted_writer_distils_what_it_saw(seen, memory):
     judge = ErringJudge(READINGS["alfworld"], fooled=0.0, slip=0.0)
-    asked = Prompts("compact", CharCodec(), 4000, 2, "").distill(seen, 2)
-    prompt = "".join(message["content"] for message in asked.messages)
+    prompt = CharCodec().decode(Prompts("compact", CharCodec(), 4000, 2, "").distill(seen, 2).ids)
     assert read_log(prompt).steps == tuple((s.observation, s.action) for s in seen.steps)
     told = {text for seed in range(9) for _, text in parse_memories(judge(prompt, random.Random(seed)))}
     assert memory in told
