@@ -119,7 +119,7 @@ def judge_policy(reading: Reading, fooled: float, slip: float) -> Callable[[str,
 
 def read_log(prompt: str) -> Log:
     """The episode in a prompt of `memory.judge_prompts`, or of mode distill in the compact wording."""
-    goal = re.search(r"(?:Task: |\btask )(.*)", prompt, re.MULTILINE)
+    goal = re.search(r"Task: (.*)", prompt) or re.search(r"^(?:\w+: )?task (.*)", prompt, re.MULTILINE)
     closed = "\nRuntime status: closed\n" in prompt or "\nend done\n" in prompt
     steps = _STEP.findall(prompt) or _SHORT_STEP.findall(prompt)
     return Log(goal[1] if goal else "", tuple(steps), closed)
