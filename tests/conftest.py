@@ -1,8 +1,24 @@
-"""What tests of several rooms share: a browser, where there is one."""
+"""What tests of several rooms share: a browser, where there is one; a process for all that need vLLM."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: Any, log: Any) -> Any:
+    """A file runs in one process, and all that start vLLM in the same one: importing it takes as long as many tests."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = str(super()._split_scope(nodeid))
+            return "vllm" if "test_vllm" in file else file
+
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="module")  # its event loop may not outlive the module: others run their own

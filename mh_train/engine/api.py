@@ -95,10 +95,10 @@ class ApiEngine(Engine):
         return taken
 
     async def close(self) -> None:
-        """Close the connections."""
-        if self._client is not None:
+        """Close the connections; those of an event loop that is gone are gone with it."""
+        if self._client is not None and self._client[0] is asyncio.get_running_loop():
             await self._client[1].aclose()
-            self._client = None
+        self._client = None
 
     def _body(self, request: Request) -> dict[str, Any]:
         sampling = request.sampling

@@ -22,6 +22,7 @@ import torch
 import torch._dynamo
 
 from mh_train.engine.base import Codec, Completion, Engine, EngineError, EngineStats, FinishReason, Request
+from mh_train.engine.processes import own_gpu, rank
 from mh_train.engine.serving import Serving
 from mh_train.engine.vllm_pump import Pump
 from mh_train.engine.vllm_transfer import InProcess, make_sender
@@ -117,16 +118,19 @@ class VllmEngine(Engine):
     def _build(self) -> Any:
         """Start vLLM; runs in the pump's thread."""
         if not torch.cuda.is_available():
-            for name, value in CPU_ENVIRONMENT.items():
+            alone = rank()[1] == 1  # vLLM's core in this process would join the trainers' process group
+            for name, value in (CPU_ENVIRONMENT | ({} if alone else {"VLLM_ENABLE_V1_MULTIPROCESSING": "1"})).items():
                 os.environ.setdefault(name, value)
             torch._dynamo.config.disable = True  # its environment variable is read when torch._dynamo is imported
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+        os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
         try:
             from vllm.engine.arg_utils import EngineArgs
             from vllm.v1.engine.llm_engine import LLMEngine
         except ImportError as error:
             raise EngineError(f"engine=vllm needs vLLM ({error}); docs/engines.md tells how to install it.") from error
-        return LLMEngine.from_engine_args(EngineArgs(**engine_args(self.serving, self.transfer, self._options)))
+        with own_gpu(torch.cuda.device_count()):
+            return LLMEngine.from_engine_args(EngineArgs(**engine_args(self.serving, self.transfer, self._options)))
 
     def _swap_weights(self, engine: Any, model: Any, path: Path) -> None:
         """Load whole new weights between two steps."""

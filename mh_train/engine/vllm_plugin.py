@@ -7,17 +7,23 @@ Invariant: weights go through vLLM's layer-wise reload, as a checkpoint does, so
 
 from __future__ import annotations
 
+import multiprocessing
 from dataclasses import dataclass
 from typing import Any
 
 from vllm.distributed.weight_transfer import WeightTransferEngine, WeightTransferEngineFactory
 from vllm.distributed.weight_transfer.base import WeightTransferInitInfo, WeightTransferUpdateInfo
 
+from mh_train.engine.processes import die_with_parent
+
 BACKEND = "file"
 
 
 def register() -> None:
-    """Make `weight_transfer_config.backend=file` known; vLLM calls this in each of its processes, some twice."""
+    """Make `weight_transfer_config.backend=file` known; vLLM calls this in each of its processes, some twice. Those
+    that it started end with whoever started them: vLLM 0.31 leaves the engine of a killed process running."""
+    if multiprocessing.parent_process() is not None:
+        die_with_parent()
     if BACKEND not in WeightTransferEngineFactory._registry:
         WeightTransferEngineFactory.register_engine(BACKEND, FileTransfer)
 

@@ -7,7 +7,6 @@ whole or raises `ReplicaDown`, and may then be asked again elsewhere.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import json
 import logging
 import os
@@ -17,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ import torch
 
 from mh_train.engine.api import ApiEngine
 from mh_train.engine.base import Codec, Completion, EngineError, Request
+from mh_train.engine.processes import die_with_parent
 from mh_train.engine.vllm import CPU_ENVIRONMENT, INT64
 from mh_train.engine.vllm_transfer import Send, make_sender
 
@@ -61,6 +62,7 @@ class Replica(ApiEngine):
         environment = {"VLLM_SERVER_DEV_MODE": "1", "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1", "VLLM_NO_USAGE_STATS": "1"}
         if not torch.cuda.is_available():
             environment |= CPU_ENVIRONMENT
+        environment |= {name: value for name, value in os.environ.items() if not name.startswith("TORCHELASTIC_")}
         if gpus:
             environment["CUDA_VISIBLE_DEVICES"] = gpus
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -68,10 +70,11 @@ class Replica(ApiEngine):
         with open(log, "ab") as file:
             self.process = subprocess.Popen(
                 [*SERVE, *where, *flags(arguments)],
-                env={**environment, **os.environ},
+                env=environment,
                 stdout=file,
                 stderr=subprocess.STDOUT,
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
+                start_new_session=True,
             )
 
     async def healthy(self) -> bool:
@@ -92,14 +95,16 @@ class Replica(ApiEngine):
             await asyncio.sleep(0.5)
 
     def stop(self) -> None:
-        """End a server that was started here."""
-        if self.process is not None and self.process.poll() is None:
+        """End a server that was started here, and its engine, which outlives a server that is killed."""
+        if self.process is None:
+            return
+        if self.process.poll() is None:
             self.process.terminate()
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 self.process.wait(20)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
 
     def push(self, model: Any, transfer: str, path: Path, address: str) -> None:
         """New weights (`vllm_transfer`); requests under way go on with them, their caches computed anew."""
@@ -213,9 +218,3 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def _die_with_parent() -> None:
-    """Linux: the server gets SIGTERM when the process that started it ends, however it ends."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG

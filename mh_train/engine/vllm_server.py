@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from mh_train.engine.base import Codec, Completion, Engine, EngineStats, Request
+from mh_train.engine.processes import local_rank, rank, share
 from mh_train.engine.serving import Serving
 from mh_train.engine.vllm import engine_args
 from mh_train.engine.vllm_replica import Replica, ReplicaDown, free_port
@@ -33,10 +34,12 @@ TRIES = 3
 
 class VllmServerEngine(Engine):
     """Replicas of the policy behind HTTP. With `urls` ("http://host:port") servers are used as they are; else
-    `replicas` are started here, the n-th on the GPUs `gpus[n]` (for example "1" or "2,3").
+    `replicas` are started here, the n-th on the GPUs `gpus[n]` (for example "1" or "2,3"). Of several trainer processes
+    each has servers of its own: an equal part of `urls`, and of its machine's `gpus`.
 
     `transfer` as in `vllm_transfer`; `file` needs `exchange`, a folder that trainer and servers share, when they run on
-    different machines. `nccl` meets the n-th replica at `address` + n. Other `options` are vLLM's engine arguments.
+    different machines. `nccl` meets the n-th replica of a machine at `address` + n. Other `options` are vLLM's engine
+    arguments.
     """
 
     name = "vllm_server"
@@ -59,7 +62,8 @@ class VllmServerEngine(Engine):
         **options: Any,
     ) -> None:
         self.serving, self.codec, self.max_context = serving, codec, serving.max_context
-        self.gpus, self.transfer, self.address, self.start_s = list(gpus), transfer, address, start_s
+        self.gpus, urls = share(gpus, local_rank(), "gpus"), share(urls, rank(), "urls")
+        self.transfer, self.start_s = transfer, start_s
         self._arguments = engine_args(serving, transfer, {"max_num_seqs": max_batch, **options})
         self._exchange = exchange_folder(exchange) / f"{id(self):x}"
         self._logs = Path(logs) if logs else self._exchange
@@ -67,6 +71,9 @@ class VllmServerEngine(Engine):
         roots = [url.rstrip("/").removesuffix("/v1") for url in urls]
         roots = roots or [f"http://127.0.0.1:{free_port()}" for _ in range(replicas)]
         self.replicas = [Replica(root, codec, serving.max_context, timeout_s) for root in roots]
+        host, _, port = address.rpartition(":")
+        first = int(port) + local_rank()[0] * len(roots)
+        self._meet = [f"{host}:{first + number}" for number in range(len(roots))]
         self._router = Router(len(self.replicas))
         self._ready: list[asyncio.Task[None] | None] = [None] * len(self.replicas)
         self._held: tuple[Any, Path, str] | None = None  # what a server must be given: model, file, adapter name
@@ -174,8 +181,7 @@ class VllmServerEngine(Engine):
         if adapter:
             await asyncio.to_thread(replica.load_adapter, adapter, path)
             return
-        host, _, port = self.address.rpartition(":")
-        await asyncio.to_thread(replica.push, model, self.transfer, path, f"{host}:{int(port) + number}")
+        await asyncio.to_thread(replica.push, model, self.transfer, path, self._meet[number])
 
     async def _lost(self, number: int) -> None:
         """A request or an update failed: unless the server is healthy after all, it must be brought up again."""

@@ -81,7 +81,8 @@ async def one_update(run: Training, pool: EnvPool) -> dict[str, float]:
     started = time.perf_counter()
     assert run.flights is not None
     flight = await run.flights.land(run.update)
-    result = merge(ranks.everyone(flight.result))  # here, not in flight: ranks must exchange in one order
+    # exchanged here, not in flight: all ranks in one order; beside the loop: it plays on while other ranks are awaited
+    result = merge(await asyncio.to_thread(ranks.everyone, flight.result))
     reader, voice = flight.reader, (policy.speaker, policy.engine, policy.prompts)
     waited = time.perf_counter() - started
     advantages, values = compute_advantages(result.trajectories, config.learn)
@@ -92,7 +93,7 @@ async def one_update(run: Training, pool: EnvPool) -> dict[str, float]:
         values |= ReaderStats.total(ranks.everyone(reader.stats)).metrics()
     if run.bank is not None:
         values |= await curate(run.bank, result.trajectories, *voice, config.memory, config.seed, update, run.judge)
-    run.view = ranks.from_main(None if run.bank is None else run.bank.view())
+    run.view = await asyncio.to_thread(ranks.from_main, None if run.bank is None else run.bank.view())
     if ranks.main:
         write_trajectories(run.folder.trajectories / f"update-{update:05d}.jsonl", result.trajectories)
     rows = rows_from_trajectories(result.trajectories, advantages, config.learn.train_reconstruct)

@@ -73,8 +73,6 @@ def begin(config: RunConfig, folder: RunFolder, ranks: Ranks) -> Training:
     """A new training, or the one that the newest intact checkpoint holds."""
     if config.engine.name in WITHOUT_MODEL:
         raise ConfigError(f"engine={config.engine.name} holds no weights to train; choose transformers or vllm.")
-    if ranks.count > 1 and config.rollout.max_staleness:
-        raise ConfigError("rollout.max_staleness above 0 needs a single trainer process for now; set it to 0.")
     policy = parts.policy(config, parts.start_policy(config, folder))
     policy.model = add_lora(policy.model, config.model.lora, config.seed)
     if config.memory.use is Use.external:

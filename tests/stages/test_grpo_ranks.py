@@ -25,8 +25,8 @@ SMALL = [
 ]
 
 
-def toy(root: Path) -> RunConfig:
-    config = compose(["experiment=toy", f"root={root}", *SMALL, *SETTINGS])
+def toy(root: Path, *more: str) -> RunConfig:
+    config = compose(["experiment=toy", f"root={root}", *SMALL, *SETTINGS, *more])
     if not (root / "toy" / "sft" / "model").exists():
         make_model(root / "toy" / "sft" / "model")
     return config
@@ -85,3 +85,16 @@ def test_a_process_that_dies_ends_the_run_everywhere_and_both_resume(alone, tmp_
     assert [path.name for path in (tmp_path / "toy" / "checkpoints").glob("update-*")] == ["update-000001"]
     assert on_ranks(lambda rank: grpo.main(config)) == [0, 0]
     check_equal(tmp_path / "toy", alone)
+
+
+def test_two_processes_ahead_of_the_learner_make_the_bank_of_one(tmp_path):
+    runs = []
+    for count in (1, 2):
+        config = toy(tmp_path / str(count), "rollout.max_staleness=1", "learn.updates=3")
+        assert on_ranks(lambda rank, config=config: grpo.main(config), count) == [0] * count
+        runs.append(tmp_path / str(count) / "toy")
+    one, two = runs
+    assert (one / "bank" / "journal.jsonl").read_bytes() == (two / "bank" / "journal.jsonl").read_bytes()
+    assert [row["async/staleness"] for row in read_metrics(two / "metrics.jsonl")] == [0, 1, 1]
+    weights, others = (load_file(run / "model" / "model.safetensors") for run in runs)
+    torch.testing.assert_close(weights, others, rtol=1e-4, atol=1e-6)
