@@ -33,7 +33,7 @@ def share(things: Sequence[str], place: tuple[int, int], what: str) -> list[str]
     number, count = place
     size = len(things) // count
     if things and not size:
-        raise EngineError(f"engine.options.{what} names {len(things)} for {count} processes; each needs one of its own.")
+        raise EngineError(f"engine.options.{what} names {len(things)} for {count} processes; each needs its own.")
     return list(things[number * size : (number + 1) * size])
 
 

@@ -93,7 +93,7 @@ class Learner:
         Raises `LearnError` when ranks hold different rows, or a gradient is not finite (that step is not taken).
         """
         if self.accelerator.device.type == "cuda":
-            torch.cuda.set_device(self.accelerator.device)  # each thread has its own; with staleness this is another one
+            torch.cuda.set_device(self.accelerator.device)  # a thread has its own; staleness makes another
         self._check_same_on_all_ranks(rows)
         started = time.perf_counter()
         minibatches = self._minibatches(rows, update_index)

@@ -41,14 +41,17 @@ def choose(
     trajectories: Sequence[Trajectory], won: Mapping[str, bool], config: DistillConfig, seed: int, update: int
 ) -> list[Trajectory]:
     """The `fraction` of trajectories that are distilled, in their given order; `won` is each one's outcome by id, and
-    with `only` those of the other outcome are left out.
+    with `only` those of the other outcome are left out. What is left of the share after whole trajectories is the
+    chance of one more, so that streams of single episodes keep their share too.
 
     As many successes as failures as far as there are any; what then lacks is filled at random from the rest."""
     able = [t for t in trajectories if len(t.steps) >= max(config.min_steps, 1)]
     if config.only:
         able = [t for t in able if won[t.id] == (config.only == "success")]
-    wanted = min(int(len(trajectories) * config.fraction), len(able))
     rng = random.Random(noise_key(seed, update, "distill"))
+    share = len(trajectories) * config.fraction
+    more = share > int(share) and rng.random() < share - int(share)
+    wanted = min(int(share) + more, len(able))
     sides = [t for t in able if won[t.id]], [t for t in able if not won[t.id]]
     chosen = {t.id for side in sides for t in rng.sample(side, min(wanted // 2, len(side)))}
     rest = [t.id for t in able if t.id not in chosen]

@@ -38,6 +38,15 @@ def test_half_is_kept_and_balanced_as_far_as_possible(won, lost, expected):
     assert [t.id for t in kept] == [t.id for t in episodes if t in kept]
 
 
+def test_half_of_single_episodes_is_half_of_them():
+    kept = [choose([trajectory("w")], DistillConfig(), seed=1, update=update) for update in range(200)]
+    assert 80 < sum(map(len, kept)) < 120
+    assert {len(choose([trajectory(name) for name in "abc"], DistillConfig(), 1, update)) for update in range(20)} == {
+        1,
+        2,
+    }
+
+
 def test_the_choice_is_seeded():
     episodes = [trajectory(f"w{i}", won=i % 2 == 0) for i in range(40)]
     first = choose(episodes, DistillConfig(), seed=1, update=0)

@@ -1,4 +1,4 @@
-"""Every large experiment with vLLM, for real: two updates each on the toy environment, by the toy's cold-started policy.
+"""Every large experiment with vLLM, for real: two updates each on the toy environment, by its cold-started policy.
 
 One vLLM serves all runs, since starting it costs as much as several of them; every run pushes its own weights before it
 generates, and the probe compares them.
