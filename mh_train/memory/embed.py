@@ -38,6 +38,9 @@ class Fingerprint:
         """Plain data for headers and manifests."""
         return asdict(self)
 
+    def __str__(self) -> str:
+        return f"{self.name} ({self.dim} dimensions, weights {self.digest})"
+
 
 class Embedder(ABC):
     """Encodes texts. `slow` embedders are called outside the event loop's thread."""

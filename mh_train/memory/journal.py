@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from mh_train.memory.embed import Fingerprint
 from mh_train.memory.records import MemoryStoreError, canonical
 
 log = logging.getLogger(__name__)
@@ -175,7 +176,7 @@ def check_header(found: Mapping[str, Any], expected: Mapping[str, Any], path: Pa
 def _named(embedder: Any) -> str:
     if not isinstance(embedder, Mapping):
         return "(unknown)"
-    return f"{embedder.get('name')} ({embedder.get('dim')} dimensions, weights {embedder.get('digest')})"
+    return str(Fingerprint(embedder.get("name", ""), embedder.get("dim", 0), embedder.get("digest", "")))
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ import numpy as np
 from mh_train.agent.types import HitRole, MemoryHit, MemoryQuery
 from mh_train.config.schema import MemoryConfig
 from mh_train.memory.embed import Embedder
+from mh_train.memory.index import rounded
 from mh_train.memory.milvus_search import MilvusSearch
 from mh_train.memory.records import MemoryStoreError, Record
 from mh_train.memory.scoring import Scored, score_guards, score_plain, score_positive
@@ -64,8 +65,8 @@ class BankReader:
     ) -> None:
         if view.fingerprint != embedder.fingerprint:
             raise MemoryStoreError(
-                f"The bank view was made with embedder {view.fingerprint.name}, the reader has "
-                f"{embedder.fingerprint.name}; choose the same memory.embedder."
+                f"The bank view was made with embedder {view.fingerprint}, the reader has "
+                f"{embedder.fingerprint}; choose the same memory.embedder."
             )
         self.view = view
         self.embedder = embedder
@@ -114,7 +115,7 @@ class BankReader:
                 kept = order[distinct(view.matrix, scored.rows[query, order], config.dedup.read, budgets[role])]
                 rows = scored.rows[query, kept].tolist()
                 scores = scored.scores[query, kept].tolist()
-                terms = scored.shares[query, kept].tolist()
+                terms = rounded(scored.shares[query, kept]).tolist()
                 for row, score, shares in zip(rows, scores, terms, strict=True):
                     shown = dict(zip(scored.names, shares, strict=True))
                     hits.append(hit_of(view.records[row], role, score, shown))

@@ -16,7 +16,7 @@ import numpy as np
 
 from mh_train.agent.types import HitRole
 from mh_train.config.schema import ScoringConfig
-from mh_train.memory.index import pools
+from mh_train.memory.index import pools, rounded
 from mh_train.memory.view import BankView, Relevance
 
 POSITIVE = ("relevance", "quality", "applicability", "recency", "use", "conflict", "staleness", "risk")
@@ -45,7 +45,7 @@ class Scored:
 
     def terms(self, query: int, position: int) -> dict[str, float]:
         """The signed share of each term; they sum to the score."""
-        return dict(zip(self.names, self.shares[query, position].tolist(), strict=True))
+        return dict(zip(self.names, rounded(self.shares[query, position]).tolist(), strict=True))
 
 
 def score_positive(

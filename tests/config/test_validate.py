@@ -17,7 +17,7 @@ SERVER = "{url: http://localhost:1/v1, model: m}"
 COMPLETIONS = "{url: http://localhost:1/v1, model: m, endpoint: completions}"
 
 
-FITTING = compose(["env=toy", "model=tiny", "learn.minibatch_turns=8"])
+FITTING = compose(["memory=memharness", "env=toy", "model=tiny", "learn.minibatch_turns=8"])
 
 
 def fitting(*settings: str) -> RunConfig:
