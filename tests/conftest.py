@@ -1,9 +1,13 @@
 """What tests of several rooms share: a browser, where there is one; a process for all that need vLLM."""
 
+import signal
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background; tests press Ctrl-C in children
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -16,7 +16,7 @@ from mh_train.stages import run
 SMALL = (
     *("data.options.products=30", "env.workers=0", "threads=1", "memory.milvus.enabled=false"),
     *("model.tiny.hidden=64", "model.tiny.heads=2", "model.tiny.layers=1"),
-    *("sft.trajectories=12", "sft.summaries=4", "sft.epochs=1", "rollout.tasks=2", "rollout.group=2"),
+    *("sft.trajectories=24", "sft.summaries=4", "sft.epochs=1", "rollout.tasks=2", "rollout.group=2"),
     *(
         "learn.updates=2",
         "learn.minibatch_turns=16",
