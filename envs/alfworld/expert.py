@@ -61,11 +61,11 @@ class AlfworldExpert(Expert):
         return (f"{style} room {thought}" if style else thought), action
 
     def query(self, observation: Observation) -> str:
-        """The object and, while the room is in view, what tells it from other rooms: `bread toaster`."""
+        """The object, after what tells the room from others while it is in view: `toaster bread`, as thoughts begin."""
         self._enter(observation)
         if not lists_room(observation.text) or self._rng.random() < TERSE:
             return self._goal.target
-        return f"{self._goal.target} {' '.join(_signs(self._room))}"
+        return f"{' '.join(_signs(self._room))} {self._goal.target}"
 
     def reconstruct(self, observation: Observation, memories: Sequence[tuple[str, str]]) -> str:
         """`bread is in drawer 1` from the first memory about the object that was learnt in a room like this one.

@@ -1,6 +1,6 @@
 """Look at the memories of a run, and edit them by hand.
 
-Run: `mh-train bank list runs/quickstart`, `mh-train bank why runs/quickstart "bread toaster"`,
+Run: `mh-train bank list runs/quickstart`, `mh-train bank why runs/quickstart "toaster bread"`,
 `mh-train bank export runs/quickstart bank.jsonl`; `mh-train bank --help` lists all.
 """
 

@@ -48,7 +48,7 @@ def test_phrases_match_whole_words_only() -> None:
     "text",
     [
         "<think> find bread </think> <action> go to cabinet 1 </action>",
-        "<think> find bread </think> <retrieve_memory> bread toaster </retrieve_memory>",
+        "<think> find bread </think> <retrieve_memory> toaster bread </retrieve_memory>",
         "<EMPTY>",
         '{"memories":[{"situation":"room with toaster","memory":"bread was in drawer 1"}]}',
         '{"memories":[]}',

@@ -92,7 +92,7 @@ def test_a_memory_learnt_in_one_room_serves_the_others_of_its_style(slot, kitche
     for here, goal, target, marker, memory in episodes:
         now = Observation(here, (), goal)
         assert AlfworldExpert(0).reconstruct(now, [(memory, here)]) == memory.replace("was", "is")
-        assert {AlfworldExpert(seed).query(now) for seed in range(20)} <= {target, f"{target} {marker}"}
+        assert {AlfworldExpert(seed).query(now) for seed in range(20)} <= {target, f"{marker} {target}"}
         for there, _, _, other, _ in episodes:
             said = AlfworldExpert(0).reconstruct(now, [(f"{target} was in fridge 1", there)])
             assert said == (f"{target} is in fridge 1" if other == marker else "")
@@ -131,7 +131,7 @@ def test_where_a_room_has_many_of_a_kind_the_kind_is_named():
     here = first(room=room)
     source = f"you see {room}."
     assert AlfworldExpert(0).reconstruct(here, [("bread was in cabinet 3", source)]) == "bread is in cabinet"
-    assert "bread cabinet fridge sinkbasin" in {AlfworldExpert(seed).query(here) for seed in range(20)}
+    assert "cabinet fridge sinkbasin bread" in {AlfworldExpert(seed).query(here) for seed in range(20)}
     assert AlfworldExpert(0).reconstruct(here, [("bread was in fridge 1", "you see a bed 1, and a desk 1.")]) == ""
 
 
